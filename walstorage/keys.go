@@ -1,0 +1,150 @@
+package walstorage
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+const (
+	// keySuffix ends every object key that walhop writes.
+	keySuffix = ".wal"
+	// hourLayout and minuteLayout are the two time folders of a key, in UTC.
+	hourLayout, minuteLayout = "2006010215", "04"
+	// maxPrefixBytes keeps a whole key far below the 1,024 bytes that S3 and GCS allow.
+	maxPrefixBytes = 512
+)
+
+// Keys is the one place that builds and parses the object keys of a cluster:
+//
+//	<prefix>/<cluster>/<broker>/<yyyymmddhh>/<mm>/<epoch>-<uuid>.wal
+//
+// The time is the segment's creation time in UTC, so that a list with time bounds walks hours and no folder holds more
+// than some thousand objects (6,000 at 100 segments a second). Keys is immutable and safe for concurrent use.
+type Keys struct {
+	base string // "<prefix>/<cluster>/"
+}
+
+// NewKeys returns the keys of the cluster below prefix. Both are made of the characters A-Z a-z 0-9 . _ - only, prefix
+// also of single slashes between its parts, since other characters are signed or folded differently by some stores;
+// "." and ".." are no legal parts. prefix may be empty and may end in a slash, which changes nothing; it has at most
+// 512 bytes, cluster between 1 and 255. The error is of kind [ErrInvalidArgument] and names the field.
+func NewKeys(prefix, cluster string) (Keys, error) {
+	prefix = strings.TrimSuffix(prefix, "/")
+	if len(prefix) > maxPrefixBytes {
+		return Keys{}, NewError(ErrInvalidArgument, fmt.Errorf("Prefix has %d bytes, at most %d are allowed", len(prefix), maxPrefixBytes))
+	}
+	if cluster == "" {
+		return Keys{}, NewError(ErrInvalidArgument, fmt.Errorf("Cluster is empty"))
+	}
+	if !legalPart(cluster) {
+		return Keys{}, NewError(ErrInvalidArgument, fmt.Errorf("Cluster %q: allowed are 1 to 255 of A-Z a-z 0-9 . _ - and not \".\" or \"..\"", cluster))
+	}
+	base := cluster + "/"
+	if prefix != "" {
+		for part := range strings.SplitSeq(prefix, "/") {
+			if !legalPart(part) {
+				return Keys{}, NewError(ErrInvalidArgument, fmt.Errorf("Prefix %q: part %q: allowed are 1 to 255 of A-Z a-z 0-9 . _ - and not \".\" or \"..\"", prefix, part))
+			}
+		}
+		base = prefix + "/" + base
+	}
+	return Keys{base: base}, nil
+}
+
+func legalPart(part string) bool {
+	if part == "" || len(part) > 255 || part == "." || part == ".." {
+		return false
+	}
+	for _, c := range []byte(part) {
+		switch {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', c == '.', c == '_', c == '-':
+		default:
+			return false
+		}
+	}
+	return true
+}
+
+// Key returns the object key of a valid segment id.
+func (k Keys) Key(id SegmentID) string {
+	created := id.Created()
+	buf := make([]byte, 0, len(k.base)+80)
+	buf = append(buf, k.base...)
+	buf = strconv.AppendInt(buf, int64(id.BrokerID), 10)
+	buf = append(buf, '/')
+	buf = created.AppendFormat(buf, hourLayout)
+	buf = append(buf, '/')
+	buf = created.AppendFormat(buf, minuteLayout)
+	buf = append(buf, '/')
+	buf = strconv.AppendInt(buf, id.BrokerEpoch, 10)
+	buf = append(buf, '-')
+	text, _ := id.UUID.MarshalText() // never fails
+	buf = append(buf, text...)
+	buf = append(buf, keySuffix...)
+	return string(buf)
+}
+
+// Parse returns the id of the segment that key names. ok is false for every key that [Keys.Key] does not build, byte
+// for byte: a foreign object, a key of another cluster, a segment in the folder of another hour.
+func (k Keys) Parse(key string) (id SegmentID, ok bool) {
+	rest, found := strings.CutPrefix(key, k.base)
+	if !found {
+		return SegmentID{}, false
+	}
+	name, found := strings.CutSuffix(rest[strings.LastIndexByte(rest, '/')+1:], keySuffix)
+	if !found {
+		return SegmentID{}, false
+	}
+	broker, _, found := strings.Cut(rest, "/")
+	if !found {
+		return SegmentID{}, false
+	}
+	brokerID, err := strconv.ParseInt(broker, 10, 32)
+	if err != nil {
+		return SegmentID{}, false
+	}
+	epoch, text, found := strings.Cut(name, "-")
+	if !found {
+		return SegmentID{}, false
+	}
+	id.BrokerID = int32(brokerID)
+	if id.BrokerEpoch, err = strconv.ParseInt(epoch, 10, 64); err != nil {
+		return SegmentID{}, false
+	}
+	if id.UUID, err = uuid.Parse(text); err != nil || id.Validate() != nil {
+		return SegmentID{}, false
+	}
+	return id, k.Key(id) == key
+}
+
+// maxListHours is the longest span between two bounds that is listed hour by hour: two days, 48 requests.
+const maxListHours = 48
+
+// Prefixes returns the key prefixes, each ending in "/", whose objects hold every segment that options can match: the
+// hours between the bounds if there are two of them, at most 48 hours apart, and a broker is named; otherwise the
+// broker, or the whole cluster. The caller still filters by [Keys.Parse] and [ListOptions.Match].
+func (k Keys) Prefixes(options ListOptions) []string {
+	if options.BrokerID == nil {
+		return []string{k.base}
+	}
+	broker := k.base + strconv.FormatInt(int64(*options.BrokerID), 10) + "/"
+	if options.CreatedAfter.IsZero() || options.CreatedBefore.IsZero() {
+		return []string{broker}
+	}
+	if !options.CreatedAfter.Before(options.CreatedBefore) {
+		return nil
+	}
+	first := options.CreatedAfter.UTC().Truncate(time.Hour)
+	if options.CreatedBefore.Sub(first) > maxListHours*time.Hour {
+		return []string{broker}
+	}
+	var prefixes []string
+	for hour := first; hour.Before(options.CreatedBefore); hour = hour.Add(time.Hour) {
+		prefixes = append(prefixes, broker+hour.Format(hourLayout)+"/")
+	}
+	return prefixes
+}
