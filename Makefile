@@ -1,0 +1,40 @@
+# What a maintainer runs. A user needs none of it: see README.md for the two commands.
+
+STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
+GOFUMPT     = mvdan.cc/gofumpt@v0.12.0
+FUZZTIME   ?= 10s
+
+.PHONY: test race lint fuzz bench sim kill examples deps integration
+
+test: ## the README's test command
+	go test ./...
+
+race: ## the same under the race detector
+	go test -race ./...
+
+lint: ## vet, staticcheck, formatting
+	go vet ./...
+	go run $(STATICCHECK) ./...
+	@unformatted=$$(go run $(GOFUMPT) -l .); \
+	if [ -n "$$unformatted" ]; then echo "not gofumpt-clean:"; echo "$$unformatted"; exit 1; fi
+
+fuzz: ## every decoder, $(FUZZTIME) each
+	@./.ci/fuzz $(FUZZTIME)
+
+bench: ## the limits and ours, side by side in one run
+	go test -run '^$$' -bench . -benchmem ./walstorage/segment ./metadata ./leader ./local ./metadata/filelog
+
+sim: ## the simulator: every history, and that a seed gives one trace
+	go test ./internal/sim -v -count=1 -run 'TestDeterminism'
+
+kill: ## a leader killed 50 times in the midst of its work
+	go test ./examples/quickstart -count=1 -run TestKill -kills=50 -v
+
+examples: ## the quickstart as a newcomer starts it
+	go run ./examples/quickstart
+
+deps: ## what importing the core brings along
+	@./.ci/deps
+
+integration: ## real servers; there is no backend that needs one yet
+	@./.ci/integration
