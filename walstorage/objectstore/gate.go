@@ -1,0 +1,206 @@
+package objectstore
+
+import (
+	"container/list"
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+)
+
+// gate paces the calls of one kind while the store fails. It is open as long as the store answers. After a number of
+// retryable failures in a row it shuts: calls wait in one queue, and the first of them goes out as a probe, for all,
+// at growing intervals. The first answer opens the gate, and those who waited leave at a bounded rate, in the order in
+// which they came; newcomers line up behind them until the queue is empty.
+//
+// It has no goroutine. The call at the head of the queue watches the time, and whoever leaves wakes the next head. What
+// a woken call does is decided under the mutex in a fixed order and not by the case that a select happened to choose
+// (D2); nobody holds the mutex while waiting (D1).
+type gate struct {
+	kind     string // for the log
+	logger   *slog.Logger
+	failures int           // in a row, after which it shuts
+	probeMin time.Duration // pause before the first probe
+	probeMax time.Duration
+	release  time.Duration // between two waiting calls, once open
+
+	mu       sync.Mutex
+	inARow   int
+	shut     bool
+	shutting int       // counts how often it has shut, so that a probe of an earlier time is known as such
+	since    time.Time // of the last shutting
+	probing  bool      // a probe is out
+	pause    time.Duration
+	next     time.Time // not before this the next probe, or the next waiting call, leaves
+	queue    list.List // of *waiter
+}
+
+// waiter is a call in the queue. wake holds one token, put there when the waiter becomes the head or the head's time
+// has changed.
+type waiter struct {
+	wake chan struct{}
+}
+
+// pass is the leave to send one request. It must be given back by done.
+type pass struct {
+	probe    bool
+	shutting int
+}
+
+// outcome is what a request tells about the store.
+type outcome int
+
+const (
+	// silent tells nothing: the caller's context ended first.
+	silent outcome = iota
+	// answered: the store works, whatever it said.
+	answered
+	// failed: a failure that is worth a retry.
+	failed
+)
+
+func newGate(kind string, cfg Config) *gate {
+	return &gate{
+		kind:     kind,
+		logger:   cfg.Logger,
+		failures: cfg.GateFailures,
+		probeMin: cfg.ProbeMin,
+		probeMax: cfg.ProbeMax,
+		release:  time.Second / time.Duration(cfg.ReleasePerSecond),
+	}
+}
+
+// enter returns when the call may send a request, or with ctx's error.
+func (g *gate) enter(ctx context.Context) (pass, error) {
+	if err := ctx.Err(); err != nil {
+		return pass{}, err
+	}
+	g.mu.Lock()
+	if !g.shut && g.queue.Len() == 0 {
+		p := pass{shutting: g.shutting}
+		g.mu.Unlock()
+		return p, nil
+	}
+	w := &waiter{wake: make(chan struct{}, 1)}
+	place := g.queue.PushBack(w)
+	g.mu.Unlock()
+
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	for {
+		g.mu.Lock()
+		if err := ctx.Err(); err != nil {
+			g.leaveQueue(place)
+			g.mu.Unlock()
+			return pass{}, err
+		}
+		p, wait, granted := g.admit(place)
+		g.mu.Unlock()
+		if granted {
+			return p, nil
+		}
+		timer.Reset(wait)
+		select {
+		case <-ctx.Done():
+		case <-w.wake:
+		case <-timer.C:
+		}
+	}
+}
+
+// idleWait is how long a call sleeps that somebody else will wake: it is not the head, or a probe is out.
+const idleWait = time.Hour
+
+// admit lets the call at place go if it is its turn, or tells how long it is to wait before it looks again. g.mu is held.
+func (g *gate) admit(place *list.Element) (p pass, wait time.Duration, granted bool) {
+	if place != g.queue.Front() || g.shut && g.probing {
+		return pass{}, idleWait, false
+	}
+	now := time.Now()
+	if wait = g.next.Sub(now); wait > 0 {
+		return pass{}, wait, false
+	}
+	if g.shut {
+		g.probing = true
+		g.next = now.Add(g.pause) // holds if the probe's caller gives up: the next probe is paced all the same
+	} else {
+		// A timer that fires late must not lower the rate: the schedule goes on from where it was, and what was
+		// missed in the last few milliseconds is made up.
+		const lateness = 10 * time.Millisecond
+		if earliest := now.Add(-lateness); g.next.Before(earliest) {
+			g.next = earliest
+		}
+		g.next = g.next.Add(g.release)
+	}
+	p = pass{probe: g.shut, shutting: g.shutting}
+	g.leaveQueue(place)
+	return p, 0, true
+}
+
+// leaveQueue removes the call at place and wakes the head that follows it. g.mu is held.
+func (g *gate) leaveQueue(place *list.Element) {
+	head := place == g.queue.Front()
+	g.queue.Remove(place)
+	if head {
+		g.wakeHead()
+	}
+}
+
+// wakeHead makes the head look at the time again. g.mu is held; the send never blocks.
+func (g *gate) wakeHead() {
+	if front := g.queue.Front(); front != nil {
+		select {
+		case front.Value.(*waiter).wake <- struct{}{}:
+		default: // it has a token already
+		}
+	}
+}
+
+// done gives the pass back and tells the gate how the request went. err is for the log; retryAfter is what the store
+// asked for, already capped.
+func (g *gate) done(p pass, result outcome, retryAfter time.Duration, err error) {
+	g.mu.Lock()
+	probe := p.probe && g.shut && p.shutting == g.shutting
+	if probe {
+		g.probing = false
+	}
+	var shut, open bool
+	var outage time.Duration
+	switch result {
+	case answered:
+		g.inARow = 0
+		if g.shut {
+			open, outage = true, time.Since(g.since)
+			g.shut, g.probing = false, false
+			g.next = time.Now()
+		}
+	case failed:
+		now := time.Now()
+		switch {
+		case probe:
+			g.pause = min(2*g.pause, g.probeMax)
+			g.next = now.Add(max(g.pause, retryAfter))
+		case !g.shut:
+			g.inARow++
+			if g.inARow >= g.failures {
+				shut = true
+				g.shut, g.probing, g.since = true, false, now
+				g.shutting++
+				g.pause = g.probeMin
+				g.next = now.Add(max(g.pause, retryAfter))
+			}
+		}
+	}
+	if probe || shut || open {
+		g.wakeHead()
+	}
+	waiting, inARow := g.queue.Len(), g.inARow
+	g.mu.Unlock()
+
+	switch {
+	case shut:
+		g.logger.Warn("object store unavailable, calls wait for a probe", "calls", g.kind, "failures", inARow, "error", err)
+	case open:
+		g.logger.Info("object store answers again", "calls", g.kind, "after", outage, "waiting", waiting)
+	}
+}
