@@ -1,0 +1,27 @@
+//go:build unix
+
+package local
+
+import (
+	"context"
+
+	"github.com/walhop/walhop/walstorage/objectstore"
+)
+
+// WalStorageManager is what [New] returns: KIP-1176's LocalWalStorageManager.
+type WalStorageManager = objectstore.Manager
+
+// New opens the store below config.Root. It is [NewDriver] under an objectstore.Manager, whose Close closes both. The
+// errors are those of NewDriver, and walstorage.ErrInvalidArgument for a field of config.Store.
+func New(ctx context.Context, config Config) (*WalStorageManager, error) {
+	driver, err := NewDriver(ctx, config)
+	if err != nil {
+		return nil, err
+	}
+	manager, err := objectstore.New(driver, config.Store)
+	if err != nil {
+		_ = driver.Close()
+		return nil, err
+	}
+	return manager, nil
+}
