@@ -1,6 +1,7 @@
 package segment
 
 import (
+	"iter"
 	"slices"
 	"time"
 
@@ -38,6 +39,7 @@ type Slice struct {
 	// Partition is the number of the partition, 0 or greater.
 	Partition int32
 	// LeaderEpoch is the leader epoch under which the bytes were read and are published; every batch carries it (S4).
+	// It is 0 or greater, or -1 where the log's batches carry none.
 	LeaderEpoch int32
 	// EpochStart is the offset at which that leader epoch began, 0 to BaseOffset.
 	EpochStart int64
@@ -74,12 +76,51 @@ func (m *Metadata) BodyLength() int64 {
 	return n
 }
 
+// Entry is one slice of a segment with the partition that it is of and its place.
+type Entry struct {
+	// Partition is the partition.
+	Partition TopicIDPartition
+	// Slice points into the Metadata.
+	Slice *Slice
+	// Position is where the slice begins in the object, in bytes.
+	Position int64
+}
+
+// All yields the slices in the order in which they stand in the object. It allocates nothing.
+func (m *Metadata) All() iter.Seq[Entry] {
+	return func(yield func(Entry) bool) {
+		position := int64(HeaderLength)
+		for i := range m.Topics {
+			topic := &m.Topics[i]
+			for j := range topic.Slices {
+				slice := &topic.Slices[j]
+				partition := TopicIDPartition{TopicID: topic.ID, Topic: topic.Name, Partition: slice.Partition}
+				if !yield(Entry{Partition: partition, Slice: slice, Position: position}) {
+					return
+				}
+				position += slice.Length
+			}
+		}
+	}
+}
+
 // Clone returns a copy that shares nothing with m.
 func (m *Metadata) Clone() *Metadata {
 	clone := *m
 	clone.Topics = slices.Clone(m.Topics)
+	all := make([]Slice, 0, m.Slices())
 	for i := range clone.Topics {
-		clone.Topics[i].Slices = slices.Clone(clone.Topics[i].Slices)
+		start := len(all)
+		all = append(all, clone.Topics[i].Slices...)
+		clone.Topics[i].Slices = all[start:len(all):len(all)]
 	}
 	return &clone
+}
+
+// equal tells whether m and other say the same.
+func (m *Metadata) equal(other *Metadata) bool {
+	return m.Cluster == other.Cluster && m.ID == other.ID && m.Created.Equal(other.Created) && m.Store == other.Store &&
+		slices.EqualFunc(m.Topics, other.Topics, func(a, b Topic) bool {
+			return a.ID == b.ID && a.Name == b.Name && slices.Equal(a.Slices, b.Slices)
+		})
 }

@@ -35,8 +35,10 @@ func (p TopicIDPartition) String() string { return fmt.Sprintf("%s-%d", p.Topic,
 
 // Compare orders partitions by topic id, then partition: the order of the slices in a segment.
 func (k PartitionKey) Compare(other PartitionKey) int {
-	if c := bytes.Compare(k.TopicID[:], other.TopicID[:]); c != 0 {
+	if c := compareIDs(&k.TopicID, &other.TopicID); c != 0 {
 		return c
 	}
 	return cmp.Compare(k.Partition, other.Partition)
 }
+
+func compareIDs(a, b *uuid.UUID) int { return bytes.Compare(a[:], b[:]) }
