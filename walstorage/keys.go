@@ -135,7 +135,8 @@ func (k Keys) Prefixes(options ListOptions) []string {
 	if options.CreatedAfter.IsZero() || options.CreatedBefore.IsZero() {
 		return []string{broker}
 	}
-	if !options.CreatedAfter.Before(options.CreatedBefore) {
+	// In whole milliseconds, as Match has it: a lower bound inside the millisecond of the upper one is still below it.
+	if !options.CreatedAfter.Truncate(time.Millisecond).Before(options.CreatedBefore) {
 		return nil
 	}
 	first := options.CreatedAfter.UTC().Truncate(time.Hour)

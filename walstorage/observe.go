@@ -69,8 +69,12 @@ func (o *observed) ListSegments(ctx context.Context, options ListOptions) iter.S
 		ctx := o.hooks.StartOperation(ctx, op)
 		start := time.Now()
 		result := OperationResult{Attempts: 1}
+		returned := false
 		defer func() {
 			result.Duration = time.Since(start)
+			if !returned { // a panic, of the manager or of the caller's loop
+				result.Err = &Error{Op: OpList, Attempts: 1}
+			}
 			o.hooks.EndOperation(ctx, op, result)
 		}()
 		for info, err := range o.manager.ListSegments(ctx, options) {
@@ -80,9 +84,10 @@ func (o *observed) ListSegments(ctx context.Context, options ListOptions) iter.S
 				result.Segments++
 			}
 			if !yield(info, err) {
-				return
+				break
 			}
 		}
+		returned = true
 	}
 }
 
