@@ -33,6 +33,7 @@ type gate struct {
 	pause    time.Duration
 	next     time.Time // not before this the next probe, or the next waiting call, leaves
 	queue    list.List // of *waiter
+	last     error     // the latest failure while shut, for calls that end without a request
 }
 
 // waiter is a call in the queue. wake holds one token, put there when the waiter becomes the head or the head's time
@@ -85,7 +86,7 @@ func (g *gate) enter(ctx context.Context) (pass, error) {
 	place := g.queue.PushBack(w)
 	g.mu.Unlock()
 
-	timer := time.NewTimer(time.Hour)
+	timer := time.NewTimer(idleWait)
 	defer timer.Stop()
 	for {
 		g.mu.Lock()
@@ -170,7 +171,7 @@ func (g *gate) done(p pass, result outcome, retryAfter time.Duration, err error)
 	case answered:
 		g.inARow = 0
 		if g.shut {
-			open, outage = true, time.Since(g.since)
+			open, outage, g.last = true, time.Since(g.since), nil
 			g.shut, g.probing = false, false
 			g.next = time.Now()
 		}
@@ -178,12 +179,13 @@ func (g *gate) done(p pass, result outcome, retryAfter time.Duration, err error)
 		now := time.Now()
 		switch {
 		case probe:
+			g.last = err
 			g.pause = min(2*g.pause, g.probeMax)
 			g.next = now.Add(max(g.pause, retryAfter))
 		case !g.shut:
 			g.inARow++
 			if g.inARow >= g.failures {
-				shut = true
+				shut, g.last = true, err
 				g.shut, g.probing, g.since = true, false, now
 				g.shutting++
 				g.pause = g.probeMin
@@ -203,4 +205,11 @@ func (g *gate) done(p pass, result outcome, retryAfter time.Duration, err error)
 	case open:
 		g.logger.Info("object store answers again", "calls", g.kind, "after", outage, "waiting", waiting)
 	}
+}
+
+// lastFailure is what the store said last, nil while the gate is open.
+func (g *gate) lastFailure() error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.last
 }

@@ -18,25 +18,21 @@ func (m *Manager) ListSegments(ctx context.Context, options walstorage.ListOptio
 		options.BrokerID = &broker
 	}
 	return func(yield func(walstorage.SegmentInfo, error) bool) {
-		// The error goes to the loop and to the hooks.
-		_ = m.operate(ctx, walstorage.Operation{Op: walstorage.OpList}, func(o *operation) error {
-			stopped, err := o.list(options, yield)
-			if err != nil && !stopped {
-				yield(walstorage.SegmentInfo{}, err)
-			}
-			return err
-		})
+		err := m.operate(ctx, walstorage.Operation{Op: walstorage.OpList}, func(o *operation) error { return o.list(options, yield) })
+		if err != nil {
+			yield(walstorage.SegmentInfo{}, err)
+		}
 	}
 }
 
-// list yields all pages of all prefixes. stopped says that the caller has left its loop.
-func (o *operation) list(options walstorage.ListOptions, yield func(walstorage.SegmentInfo, error) bool) (stopped bool, err error) {
+// list yields all pages of all prefixes. It returns nil if the caller leaves its loop.
+func (o *operation) list(options walstorage.ListOptions, yield func(walstorage.SegmentInfo, error) bool) error {
 	if options.BrokerID != nil && *options.BrokerID < 0 {
-		return false, o.fail(walstorage.ErrInvalidArgument, fmt.Errorf("broker id %d is negative", *options.BrokerID))
+		return o.fail(walstorage.ErrInvalidArgument, fmt.Errorf("broker id %d is negative", *options.BrokerID))
 	}
 	prefixes := o.m.keys.Prefixes(options)
 	if len(prefixes) == 0 {
-		return false, o.idle()
+		return o.idle()
 	}
 	for _, prefix := range prefixes {
 		token := ""
@@ -44,7 +40,7 @@ func (o *operation) list(options walstorage.ListOptions, yield func(walstorage.S
 		for {
 			page, next, err := o.page(prefix, token)
 			if err != nil {
-				return false, err
+				return err
 			}
 			for _, object := range page {
 				id, ours := o.m.keys.Parse(object.Key)
@@ -53,7 +49,7 @@ func (o *operation) list(options walstorage.ListOptions, yield func(walstorage.S
 				}
 				o.segments++
 				if !yield(walstorage.SegmentInfo{ID: id, Size: object.Size, Stored: object.Stored}, nil) {
-					return true, nil
+					return nil
 				}
 			}
 			if next == "" {
@@ -61,12 +57,12 @@ func (o *operation) list(options walstorage.ListOptions, yield func(walstorage.S
 			}
 			seen[token] = struct{}{}
 			if _, again := seen[next]; again {
-				return false, o.fail(nil, errRepeatedToken)
+				return o.fail(nil, errRepeatedToken)
 			}
 			token = next
 		}
 	}
-	return false, nil
+	return nil
 }
 
 // errRepeatedToken is the error of a list whose store sends the caller in a circle.

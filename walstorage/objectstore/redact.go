@@ -26,8 +26,12 @@ func (r *redacted) As(target any) bool {
 	if !errors.As(r.err, target) {
 		return false
 	}
-	if found, ok := target.(**url.Error); ok {
-		*found = &url.Error{Op: (*found).Op, URL: redactText((*found).URL), Err: redact((*found).Err)}
+	if found, ok := target.(**url.Error); ok && *found != nil {
+		inner := (*found).Err
+		if inner != nil && redactText(inner.Error()) != inner.Error() {
+			inner = redact(inner)
+		}
+		*found = &url.Error{Op: (*found).Op, URL: redactText((*found).URL), Err: inner}
 	}
 	return true
 }

@@ -46,19 +46,26 @@ func (r *request) fail(kind, cause error) error {
 // error. last is what the store had said by then, nil if nothing.
 func (r *request) ended(last error) error {
 	cause := context.Cause(r.ctx)
+	last = said(last)
 	if errors.Is(cause, errClosing) {
 		return r.fail(walstorage.ErrClosed, last)
 	}
 	kind := r.ctx.Err()
-	if cause == kind {
-		cause = nil
+	switch {
+	case cause == kind:
+		return r.fail(kind, last)
+	case last == nil:
+		return r.fail(kind, cause)
 	}
-	if cause != nil && last != nil {
-		cause = errors.Join(cause, last)
-	} else if cause == nil {
-		cause = last
+	return r.fail(kind, fmt.Errorf("%w; the store had said: %w", cause, last))
+}
+
+// said is the error of an earlier attempt as a part of another text: without what that text says itself.
+func said(err error) error {
+	if e, ok := err.(*walstorage.Error); ok {
+		return &walstorage.Error{Kind: e.Kind, Cause: e.Cause, RetryAfter: e.RetryAfter}
 	}
-	return r.fail(kind, cause)
+	return err
 }
 
 // do repeats an attempt until it has an answer or a limit is reached.
@@ -118,11 +125,11 @@ func (r *request) pause(l *leg, last error) error {
 // exhausted is the error of a call that may not be repeated: the last failure, with the number of attempts. "Not found"
 // is no answer to an upload: it means that a create was refused as existing and the object was not there.
 func (r *request) exhausted(last error) error {
-	var e *walstorage.Error
-	if errors.As(last, &e) && (e.Kind == walstorage.ErrUnavailable || e.Kind == nil) {
-		return last
+	e, ok := last.(*walstorage.Error)
+	if !ok || e.Kind != nil && e.Kind != walstorage.ErrUnavailable {
+		return r.fail(walstorage.ErrUnavailable, said(last))
 	}
-	return r.fail(walstorage.ErrUnavailable, last)
+	return &walstorage.Error{Op: r.o.op.Op, ID: r.id, Attempts: r.attempts, RetryAfter: e.RetryAfter, Kind: e.Kind, Cause: e.Cause}
 }
 
 // retryAfter is the pause that the store asked for with its last answer, within the cap.
@@ -147,13 +154,16 @@ func (r *request) attempt(l *leg, g *gate, call string, timeout time.Duration, l
 	}
 	p, gateErr := g.enter(waiting)
 	if gateErr != nil {
-		if r.ctx.Err() != nil {
+		if last == nil { // no request of this call was sent: what others were told is the best that can be said
+			last = g.lastFailure()
+		}
+		switch {
+		case r.ctx.Err() != nil:
 			return r.ended(last)
+		case last == nil:
+			return r.fail(walstorage.ErrUnavailable, errRetryTime)
 		}
-		if last != nil {
-			return r.exhausted(last)
-		}
-		return r.fail(walstorage.ErrUnavailable, errRetryTime)
+		return r.exhausted(last)
 	}
 	r.attempts++
 	r.o.attempts++

@@ -66,7 +66,7 @@ func (r *request) upload(key string, data []byte) error {
 		case walstorage.ErrUnavailable, walstorage.ErrClosed, context.Canceled, context.DeadlineExceeded:
 			return err
 		}
-		return r.fail(walstorage.ErrUnavailable, fmt.Errorf("the segment exists and could not be compared: %w", err))
+		return r.fail(walstorage.ErrUnavailable, fmt.Errorf("the segment exists and could not be compared: %w", said(err)))
 	}
 }
 
