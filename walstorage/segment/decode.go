@@ -166,14 +166,14 @@ func (d *decoder) slice(s *Slice, b []byte, base int) bool {
 			s.EpochStart, ok = f.int64()
 		case fieldBaseOffset:
 			s.BaseOffset, ok = f.int64()
-		case fieldOffsetSpan:
+		case fieldLastOffsetDelta:
 			span, ok = f.int64()
 			ok = ok && span >= 0 && span <= maxSpan
 		case fieldLength:
 			s.Length, ok = f.int64()
 		case fieldCRC32C:
 			s.CRC32C, ok = uint32(f.varint), f.is(protowire.Fixed32Type)
-		case fieldTimestampAge:
+		case fieldMaxTimestampAge:
 			s.MaxTimestamp, ok = protowire.DecodeZigZag(f.varint), f.is(protowire.VarintType)
 		}
 		if !ok {

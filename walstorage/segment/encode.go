@@ -21,14 +21,14 @@ const (
 	fieldTopicName   protowire.Number = 2
 	fieldTopicSlices protowire.Number = 3
 
-	fieldPartition    protowire.Number = 1
-	fieldLeaderEpoch  protowire.Number = 2
-	fieldEpochStart   protowire.Number = 3
-	fieldBaseOffset   protowire.Number = 4
-	fieldOffsetSpan   protowire.Number = 5
-	fieldLength       protowire.Number = 6
-	fieldCRC32C       protowire.Number = 7
-	fieldTimestampAge protowire.Number = 8
+	fieldPartition       protowire.Number = 1
+	fieldLeaderEpoch     protowire.Number = 2
+	fieldEpochStart      protowire.Number = 3
+	fieldBaseOffset      protowire.Number = 4
+	fieldLastOffsetDelta protowire.Number = 5
+	fieldLength          protowire.Number = 6
+	fieldCRC32C          protowire.Number = 7
+	fieldMaxTimestampAge protowire.Number = 8
 )
 
 // Upper bounds of encoded sizes, with which the Builder keeps below MaxEventBytes without encoding anything. Every
@@ -134,13 +134,13 @@ func (s *Slice) append(dst []byte, created int64) []byte {
 	dst = appendInt(dst, fieldLeaderEpoch, int64(s.LeaderEpoch))
 	dst = appendInt(dst, fieldEpochStart, s.EpochStart)
 	dst = appendInt(dst, fieldBaseOffset, s.BaseOffset)
-	dst = appendInt(dst, fieldOffsetSpan, s.LastOffset-s.BaseOffset)
+	dst = appendInt(dst, fieldLastOffsetDelta, s.LastOffset-s.BaseOffset)
 	dst = appendInt(dst, fieldLength, s.Length)
 	if s.CRC32C != 0 {
 		dst = protowire.AppendTag(dst, fieldCRC32C, protowire.Fixed32Type)
 		dst = protowire.AppendFixed32(dst, s.CRC32C)
 	}
-	dst = appendInt(dst, fieldTimestampAge, int64(protowire.EncodeZigZag(age(created, s.MaxTimestamp))))
+	dst = appendInt(dst, fieldMaxTimestampAge, int64(protowire.EncodeZigZag(age(created, s.MaxTimestamp))))
 	dst[start-1] = byte(len(dst) - start)
 	return dst
 }
