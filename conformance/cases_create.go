@@ -1,0 +1,390 @@
+package conformance
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/walhop/walhop/walstorage"
+	"github.com/walhop/walhop/walstorage/objectstore"
+)
+
+// Group C: a segment is created once. This is the centre of a log: everything else can be repeated.
+var createCases = []testCase{
+	{
+		id: "C1", priority: 1, rule: "W2",
+		title: "a second create with other bytes is ErrSegmentExists and leaves the bytes, the size and the time alone",
+		run: func(c *T) {
+			m, other := c.open(), c.open()
+			data := c.bytes(2000)
+			id := c.uploadNew(m, data)
+			before, err := m.StatSegment(c.Context(), id)
+			require.NoError(c, err)
+			for _, again := range []*handle{m, other} {
+				for _, size := range []int{0, 1, 1999, 2001} {
+					c.wantKind(again.UploadSegment(c.Context(), id, c.bytes(size)), walstorage.ErrSegmentExists,
+						fmt.Sprintf("%d other bytes over a segment of 2000", size))
+				}
+			}
+			c.wantWhole(m, id, data, "after refused creates")
+			after, err := other.StatSegment(c.Context(), id)
+			require.NoError(c, err)
+			require.True(c, before.Stored.Equal(after.Stored), "the time of storing was %v and is %v after refused creates", before.Stored, after.Stored)
+		},
+	},
+	{
+		id: "C2", priority: 1, rule: "W2",
+		title: "of many creates at once on one handle exactly one wins, and its bytes are stored",
+		run: func(c *T) {
+			m := c.open()
+			c.race(12, 16, func(int) *handle { return m })
+		},
+	},
+	{
+		id: "C3", priority: 1, rule: "W2",
+		title: "of many creates at once on several handles exactly one wins, and its bytes are stored",
+		run: func(c *T) {
+			handles := []*handle{c.open(), c.open(), c.open(), c.open()}
+			c.race(12, 16, func(i int) *handle { return handles[i%len(handles)] })
+		},
+	},
+	{
+		id: "C4", priority: 1, rule: "W2", needs: needPeer,
+		title: "of creates at once in several processes exactly one wins, and its bytes are stored",
+		costs: "A lock within one process keeps its own brokers apart and no others: two machines both believe that they wrote the segment.",
+		run: func(c *T) {
+			handles := []*handle{c.open(), c.peer(), c.peer()}
+			c.race(60, 6, func(i int) *handle { return handles[i%len(handles)] })
+		},
+	},
+	{
+		id: "C5", priority: 2, rule: "W2",
+		title: "a create beside a delete of the same segment ends with the segment whole or gone",
+		run: func(c *T) {
+			one, two := c.open(), c.open()
+			for round := range 20 {
+				data, id := c.bytes(1000), c.newID()
+				c.upload(one, id, data)
+				var createErr, deleteErr error
+				together(2, func(i int) {
+					if i == 0 {
+						createErr = one.UploadSegment(c.Context(), id, data)
+					} else {
+						deleteErr = two.DeleteSegments(c.Context(), id)
+					}
+				})
+				require.NoError(c, createErr, "round %d: the same bytes again, beside a delete", round)
+				require.NoError(c, deleteErr, "round %d: a delete beside a create", round)
+				c.wantWholeOrMissing(one, id, data, fmt.Sprintf("round %d", round))
+			}
+		},
+	},
+	{
+		id: "C7", priority: 1, rule: "W2",
+		title: "a create that fails leaves nothing behind",
+		costs: "Temporaries and unfinished uploads are paid for and never deleted, since no list shows them.",
+		run: func(c *T) {
+			m := c.open()
+			data := c.bytes(2000)
+			id := c.uploadNew(m, data)
+			cancelled, cancel := context.WithCancel(c.Context())
+			cancel()
+			for range 10 {
+				c.wantKind(m.UploadSegment(c.Context(), id, c.bytes(3000)), walstorage.ErrSegmentExists, "other bytes")
+				c.wantKind(m.UploadSegment(cancelled, c.newID(), data), context.Canceled, "a cancelled upload")
+			}
+			c.wantListed(m, walstorage.ListOptions{}, []walstorage.SegmentID{id}, "after failed creates")
+			if c.storage.cfg.Driver != nil {
+				keys, err := rawKeys(c.Context(), c.driver(), c.storage.home.prefix+"/")
+				require.NoError(c, err)
+				require.Len(c, keys, 1, "objects after one create and twenty failed ones: %v", keys)
+			}
+			require.Empty(c, c.residue(), "left by failed creates")
+		},
+	},
+	{
+		id: "C9", priority: 1, rule: "W2", needs: needDriver,
+		title: "the answer to a create is lost: the create is repeated and ends in success, with one object",
+		costs: "The leader takes its own segment for somebody else's and gives it up, though it is stored.",
+		run: func(c *T) {
+			for _, size := range []int{0, 1, 5000} {
+				faults := &faultDriver{}
+				faults.onPut = func(n int, call putCall) error {
+					err := call.next()
+					if n == 1 && err == nil {
+						return walstorage.NewError(walstorage.ErrUnavailable, errLostAnswer)
+					}
+					return err
+				}
+				m := c.openFaulty(faults)
+				data := c.bytes(size)
+				id := c.uploadNew(m, data)
+				c.wantWhole(m, id, data, "after a lost answer")
+				require.GreaterOrEqual(c, faults.calls("Put"), 2, "creates sent: a lost answer is settled by repeating the create")
+				require.NoError(c, m.UploadSegment(c.Context(), id, data), "the same upload once more")
+				keys, err := rawKeys(c.Context(), c.driver(), c.storage.home.prefix+"/")
+				require.NoError(c, err)
+				require.Len(c, keys, 1, "objects after a lost answer: %v", keys)
+				require.NoError(c, m.DeleteSegments(c.Context(), id))
+			}
+		},
+	},
+	{
+		id: "C10", priority: 1, rule: "W2", needs: needDriver,
+		title: "the answer to a create is lost and another writer's object is there: ErrSegmentExists, and its bytes stay",
+		costs: "Two writers both believe that their bytes are stored; followers of one of them read the other's.",
+		run: func(c *T) {
+			for _, size := range []int{2000, 1500} {
+				other := c.bytes(size) // of the same size as ours, and of another
+				faults := &faultDriver{}
+				faults.onPut = func(n int, call putCall) error {
+					if n > 1 {
+						return call.next()
+					}
+					body := objectstore.NewBody(other)
+					defer body.Revoke()
+					if err := call.driver.Put(call.ctx, call.key, body, crc32c(other)); err != nil {
+						return err
+					}
+					return walstorage.NewError(walstorage.ErrUnavailable, errLostAnswer)
+				}
+				m := c.openFaulty(faults)
+				id := c.newID()
+				c.wantKind(m.UploadSegment(c.Context(), id, c.bytes(2000)), walstorage.ErrSegmentExists, "another writer's object is there")
+				c.wantWhole(m, id, other, "the other writer's object")
+			}
+		},
+	},
+	{
+		id: "C11", priority: 1, rule: "W2", needs: needDriver,
+		title: "the answer is lost and the check is refused: ErrUnavailable around the refusal, and the same upload again succeeds",
+		costs: "A segment that is stored is reported as somebody else's, or one that may not be stored as stored.",
+		run: func(c *T) {
+			refusal := errors.New("no permission to stat")
+			faults := &faultDriver{}
+			faults.onPut = func(n int, call putCall) error {
+				err := call.next()
+				if n == 1 && err == nil {
+					return walstorage.NewError(walstorage.ErrUnavailable, errLostAnswer)
+				}
+				return err
+			}
+			refused := true
+			faults.onStat = func(_ int, call statCall) (objectstore.Object, error) {
+				if refused {
+					return objectstore.Object{}, walstorage.NewError(walstorage.ErrAccessDenied, markedError{refusal})
+				}
+				return call.next()
+			}
+			faults.onGet = func(_ int, call getCall) error {
+				if refused {
+					return walstorage.NewError(walstorage.ErrAccessDenied, markedError{refusal})
+				}
+				return call.next()
+			}
+			m := c.openFaulty(faults)
+			data, id := c.bytes(2000), c.newID()
+			err := m.UploadSegment(c.Context(), id, data)
+			c.wantKind(err, walstorage.ErrUnavailable, "answer lost, check refused")
+			if errors.Is(err, walstorage.ErrSegmentExists) {
+				c.Errorf("an unknown outcome is reported as another writer's segment: %v", err)
+			}
+			var marked markedError
+			if err != nil && !errors.As(err, &marked) {
+				c.Errorf("the refusal cannot be found behind the error %v", err)
+			}
+			refused = false
+			require.NoError(c, m.UploadSegment(c.Context(), id, data), "the same upload again")
+			c.wantWhole(m, id, data, "after the same upload again")
+		},
+	},
+	{
+		id: "C12", priority: 1, rule: "W8", needs: needDriver,
+		title: "the answer is lost and the caller cancels meanwhile: the caller's context error, and the same upload again succeeds",
+		run: func(c *T) {
+			ctx, cancel := context.WithCancel(c.Context())
+			defer cancel()
+			faults := &faultDriver{}
+			faults.onPut = func(n int, call putCall) error {
+				err := call.next()
+				if n == 1 && err == nil {
+					cancel()
+					<-call.ctx.Done()
+					return walstorage.NewError(walstorage.ErrUnavailable, errLostAnswer)
+				}
+				return err
+			}
+			m := c.openFaulty(faults)
+			data, id := c.bytes(2000), c.newID()
+			err := m.UploadSegment(ctx, id, data)
+			c.wantKind(err, context.Canceled, "answer lost, cancelled meanwhile")
+			require.NoError(c, m.UploadSegment(c.Context(), id, data), "the same upload again")
+			c.wantWhole(m, id, data, "after the same upload again")
+		},
+	},
+	{
+		id: "C13", priority: 1, rule: "W7", needs: needDriver,
+		title: "\"conflict, try again\" is tried again and is never \"exists\"",
+		costs: "The leader believes that a segment is there of which nothing was written.",
+		run: func(c *T) {
+			conflict := walstorage.NewError(walstorage.ErrUnavailable, errors.New("409 conditional request conflict"))
+			faults := &faultDriver{}
+			faults.onPut = func(n int, call putCall) error {
+				if n <= 2 {
+					return conflict
+				}
+				return call.next()
+			}
+			m := c.openFaulty(faults)
+			data := c.bytes(2000)
+			id := c.uploadNew(m, data)
+			c.wantWhole(m, id, data, "after two conflicts")
+			require.Equal(c, 3, faults.calls("Put"), "creates sent for two conflicts and a success")
+
+			always := &faultDriver{}
+			ctx, cancel := context.WithCancel(c.Context())
+			defer cancel()
+			always.onPut = func(n int, _ putCall) error {
+				if n == 5 {
+					cancel()
+				}
+				return conflict
+			}
+			m = c.openFaulty(always)
+			err := m.UploadSegment(ctx, c.newID(), data)
+			if err == nil || errors.Is(err, walstorage.ErrSegmentExists) {
+				c.Errorf("nothing but conflicts: got %v, want the caller's context error or ErrUnavailable", err)
+			}
+		},
+	},
+	{
+		id: "C14", priority: 1, rule: "W7", needs: needDriver,
+		title: "a driver reports an existing object as ErrSegmentExists, whether the bytes are the same or not, and leaves it alone",
+		costs: "The Manager compares the bytes only where the driver says \"exists\": any other answer makes an error of a success, or a success of another writer's bytes.",
+		run: func(c *T) {
+			driver := c.driver()
+			m := c.open()
+			data, id := c.bytes(500), c.newID()
+			key := c.key(id)
+			require.NoError(c, put(c.Context(), driver, key, data), "Put of a new key")
+			c.wantKind(put(c.Context(), driver, key, data), walstorage.ErrSegmentExists, "Put of the same bytes")
+			c.wantKind(put(c.Context(), driver, key, c.bytes(500)), walstorage.ErrSegmentExists, "Put of other bytes")
+			c.wantKind(put(c.Context(), driver, key, nil), walstorage.ErrSegmentExists, "Put of no bytes")
+			c.wantWhole(m, id, data, "after refused Puts")
+		},
+	},
+	{
+		id: "C16", priority: 1, rule: "W2", needs: needDriver,
+		title: "a store that ignores the condition of a create is found out: two drivers cannot both create one key",
+		run: func(c *T) {
+			one, two := c.driver(), c.driver()
+			for round := range 20 {
+				id := c.newID()
+				key := c.key(id)
+				contents := [][]byte{c.bytes(800), c.bytes(800)}
+				errs := make([]error, 2)
+				together(2, func(i int) {
+					errs[i] = put(c.Context(), []objectstore.Driver{one, two}[i], key, contents[i])
+				})
+				won := -1
+				for i, err := range errs {
+					switch {
+					case err == nil && won >= 0:
+						c.Fatalf("round %d: both drivers created the key", round)
+					case err == nil:
+						won = i
+					case !errors.Is(err, walstorage.ErrSegmentExists) && !errors.Is(err, walstorage.ErrUnavailable):
+						c.Fatalf("round %d: %v", round, err)
+					}
+				}
+				if won >= 0 {
+					dst := make([]byte, 800)
+					require.NoError(c, one.Get(c.Context(), key, 0, dst))
+					c.wantBytes(contents[won], dst, "the winner's object")
+				}
+			}
+		},
+	},
+	{
+		id: "C17", priority: 1, rule: "W2",
+		title: "a segment can be created again after it was deleted, with other bytes too",
+		run: func(c *T) {
+			m := c.open()
+			id := c.newID()
+			for round := range 5 {
+				data := c.bytes(100 * (round + 1))
+				c.upload(m, id, data)
+				c.wantWhole(m, id, data, fmt.Sprintf("round %d", round))
+				require.NoError(c, m.DeleteSegments(c.Context(), id))
+				c.wantMissing(m, id, fmt.Sprintf("round %d, deleted", round))
+			}
+		},
+	},
+}
+
+// race lets n callers create one segment with different bytes at once, rounds times, on the handles that pick names,
+// and checks that exactly one wins and that the winner's bytes are stored.
+func (c *T) race(rounds, n int, pick func(i int) *handle) {
+	for round := range rounds {
+		id := c.newID()
+		contents := make([][]byte, n)
+		for i := range contents {
+			size := 1000 // half of them of one size: a comparison of sizes must not be enough
+			if i%2 == 1 {
+				size += i
+			}
+			contents[i] = c.bytes(size)
+		}
+		errs := make([]error, n)
+		together(n, func(i int) { errs[i] = pick(i).UploadSegment(c.Context(), id, contents[i]) })
+		won := -1
+		for i, err := range errs {
+			switch {
+			case err == nil && won >= 0:
+				c.Fatalf("round %d: creates %d and %d of one segment with different bytes have both succeeded", round, won, i)
+			case err == nil:
+				won = i
+			case !errors.Is(err, walstorage.ErrSegmentExists):
+				c.Fatalf("round %d: a create that lost the race got %v, want ErrSegmentExists", round, err)
+			}
+		}
+		if won < 0 {
+			c.Fatalf("round %d: none of %d creates has succeeded", round, n)
+		}
+		for i := range min(n, 3) {
+			c.wantWhole(pick(i), id, contents[won], fmt.Sprintf("round %d: the winner's segment", round))
+		}
+	}
+}
+
+// errLostAnswer is the cause of an attempt that has worked and whose answer did not come back.
+var errLostAnswer = errors.New("connection reset before the answer")
+
+// markedError stands for an error type of a store's own library.
+type markedError struct{ error }
+
+// recordedErrors collects errors of several goroutines.
+type recordedErrors struct {
+	mu   sync.Mutex
+	errs []error
+}
+
+func (r *recordedErrors) add(err error) {
+	if err == nil {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.errs = append(r.errs, err)
+}
+
+// put is one attempt to create an object through a driver.
+func put(ctx context.Context, driver objectstore.Driver, key string, data []byte) error {
+	body := objectstore.NewBody(bytes.Clone(data))
+	defer body.Revoke()
+	return driver.Put(ctx, key, body, crc32c(data))
+}

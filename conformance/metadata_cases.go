@@ -1,0 +1,5 @@
+package conformance
+
+type topic struct{}
+
+var metadataCases []testCase

@@ -1,0 +1,81 @@
+package conformance
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// storageCases are the cases of Run, in the order in which they run.
+var storageCases = slices.Concat(constructionCases, roundTripCases, createCases, rangeCases, listCases, deleteCases,
+	contextCases, errorCases, concurrencyCases, lifecycleCases)
+
+// groups say what each group proves, in the order of the documentation.
+var groups = []struct{ letter, name, proves string }{
+	{"A", "construction", "a handle is made from a right configuration or refused with the field's name, and sees its own place and no other"},
+	{"B", "round trip", "what is stored comes back whole and unchanged, at once and on every handle, and buffers stay the caller's"},
+	{"C", "create", "a segment is created once, whatever races, retries and lost answers there are: the centre of a log"},
+	{"D", "ranges", "reads are exact, at the edges too"},
+	{"E", "lists", "lists are complete, end, and hold segments alone"},
+	{"F", "deletes", "what is deleted is gone, what is not is named, and nothing else is touched"},
+	{"H", "contexts", "a caller that gives up gets its own context error, promptly, and nobody else notices"},
+	{"I", "errors", "errors tell a program what to do and a person what happened, and give no secret away"},
+	{"L", "concurrency", "many calls at once, and nothing is used up by making them"},
+	{"M", "lifecycle", "closing ends everything, once, and takes nothing with it"},
+}
+
+// priorityOne lists the cases that a first release of any store has to pass, group by group. Every one of them is a case
+// of this package or stands in outTable.
+const priorityOne = `
+A1 A2 A3 A4 A5
+B1 B2 B3 B4 B5 B6 B7 B8 B9 B10 B11 B13
+C1 C2 C3 C4 C7 C9 C10 C11 C12 C13 C14 C16 C17
+D1 D2 D3 D4 D5 D6 D7 D9 D10 D11 D12 D13
+E1 E2 E3 E4 E5 E6 E7 E8 E9 E10 E12 E13 E14 E15 E16 E17 E18 E19 E20
+F1 F2 F3 F4 F5 F6 F9 F10
+H1 H2 H3 H4 H5 H6 H7 H8 H11
+I1 I2 I3 I4 I5 I6 I7 I8 I11 I12
+L1 L2 L3 L4 L5 L7 L10
+M1 M2 M3 M4 M5 M6
+`
+
+// outTable holds the priority 1 cases that are no cases of this package, with the reason.
+var outTable = []struct{ id, title, reason string }{
+	{"B9", "declared size larger than supplied", "no reader API: UploadSegment takes the bytes themselves, so there is no declared size"},
+	{"B10", "declared size smaller than supplied", "no reader API, as B9"},
+	{"B11", "the reader fails half way", "no reader API, as B9"},
+	{"D13", "the server ignores Range and sends 200 with the whole object", "an answer of HTTP, which Run cannot make a server give; a driver's Get either fills dst exactly or fails (D11, D12)"},
+	{"E2", "a prefix is a plain string prefix", "callers give no prefix: lists select by broker and time (E25), and a driver's prefix ends in a slash (E3)"},
+	{"E4", "lexicographic byte order", "lists promise no order: S3 Express has none (W10)"},
+	{"E5", "an unordered list is sorted or the caller is told", "lists promise no order, and the contract tells every caller so (W10)"},
+	{"E12", "start-after", "no start-after: a list is resumed by CreatedAfter (E25)"},
+	{"E14", "truncated without a token", "Driver.List ends a list by an empty token and cannot say truncated beside it; drivers whose store can use objectstore.NextToken, which makes an error of it"},
+	{"E19", "the consumer's error is returned unchanged", "no callback: the consumer's loop keeps its own error, and leaving it early is E18"},
+}
+
+// renderTables returns the text of the package documentation that lists the cases and the out-table.
+func renderTables() string {
+	var b strings.Builder
+	b.WriteString("// # The cases\n//\n")
+	b.WriteString("// An id is stable and is the name of the subtest. P is the priority: 1 is for a first release. The rule is named as in\n")
+	b.WriteString("// package walstorage and package metadata. A case that needs an optional field of the configuration names it.\n")
+	for _, group := range groups {
+		fmt.Fprintf(&b, "//\n// Group %s, %s: %s.\n//\n", group.letter, group.name, group.proves)
+		for _, tc := range slices.Concat(storageCases, metadataCases) {
+			if tc.group() != group.letter {
+				continue
+			}
+			needs := ""
+			if tc.needs != 0 {
+				needs = " [" + tc.needs.missing(0) + "]"
+			}
+			fmt.Fprintf(&b, "//\t%-4s P%d %-4s %s%s\n", tc.id, tc.priority, tc.rule, tc.title, needs)
+		}
+	}
+	b.WriteString("//\n// # What is out, and why\n//\n")
+	b.WriteString("// These priority 1 cases of the list that the suite was made from need what the contract does not have.\n//\n")
+	for _, out := range outTable {
+		fmt.Fprintf(&b, "//\t%-4s %s: %s\n", out.id, out.title, out.reason)
+	}
+	return b.String()
+}
