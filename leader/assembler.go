@@ -314,4 +314,5 @@ func (a *assembler) seal(reason SealReason) {
 		u.cfg.Hooks.SegmentSealed(report)
 	}
 	go u.upload(f)
+	wake(u.wakePublisher) // to see when the upload will be stuck
 }
