@@ -76,60 +76,30 @@ func (h *Header) NextOffset() int64 { return h.LastOffset() + 1 }
 // What is wrong is told as soon as the bytes there show it, also in a batch that is cut off.
 func ParseHeader(b []byte) (Header, error) {
 	var h Header
-	reason, err := h.parse(b)
-	if reason != "" {
-		return Header{}, &CorruptError{Reason: reason}
+	length, found := check(b)
+	switch found {
+	case whole, partial:
+		if h.Length = length; len(b) >= HeaderLength {
+			h.fill(b)
+		}
+		if found == partial {
+			return h, ErrPartial
+		}
+		return h, nil
+	case oldFormat:
+		return h, &UnsupportedMagicError{Magic: int8(b[magicEnd-1])}
+	default:
+		return h, &CorruptError{Reason: found.reason()}
 	}
-	if err == ErrUnsupportedMagic {
-		return Header{}, &UnsupportedMagicError{Magic: h.Magic}
-	}
-	return h, err
 }
 
-// parse fills h. It returns a reason if the bytes are corrupt, and otherwise nil or one of the two sentinels; it
-// allocates nothing, so that a scan of broken bytes costs nothing before somebody asks for the error.
-func (h *Header) parse(b []byte) (reason string, err error) {
-	*h = Header{}
-	if len(b) < 8 {
-		return "", ErrPartial
-	}
-	base := int64(binary.BigEndian.Uint64(b))
-	if base < 0 {
-		return "base offset is negative", nil
-	}
-	if len(b) < lengthEnd {
-		return "", ErrPartial
-	}
-	length := int32(binary.BigEndian.Uint32(b[8:]))
-	switch {
-	case length < 0:
-		return "length is negative", nil
-	case length < minLegacyLength:
-		return "length is too small for a batch", nil
-	}
-	if len(b) < magicEnd {
-		h.Length = lengthEnd + int(length)
-		return "", ErrPartial
-	}
-	switch magic := int8(b[magicEnd-1]); magic {
-	case 0, 1:
-		h.Magic = magic
-		return "", ErrUnsupportedMagic
-	case 2:
-	default:
-		return "magic is unknown", nil
-	}
-	if length < HeaderLength-lengthEnd {
-		return "length is smaller than the header", nil
-	}
-	h.Length = lengthEnd + int(length)
-	if len(b) < HeaderLength {
-		return "", ErrPartial
-	}
-	h.BaseOffset = base
+// fill sets everything but Length from a whole header.
+func (h *Header) fill(b []byte) {
+	_ = b[HeaderLength-1]
+	h.BaseOffset = int64(binary.BigEndian.Uint64(b))
 	h.LeaderEpoch = int32(binary.BigEndian.Uint32(b[12:]))
-	h.Magic = 2
-	h.CRC = binary.BigEndian.Uint32(b[crcStart:])
+	h.Magic = int8(b[16])
+	h.CRC = binary.BigEndian.Uint32(b[17:])
 	h.Attributes = int16(binary.BigEndian.Uint16(b[21:]))
 	h.LastOffsetDelta = int32(binary.BigEndian.Uint32(b[23:]))
 	h.BaseTimestamp = int64(binary.BigEndian.Uint64(b[27:]))
@@ -138,14 +108,101 @@ func (h *Header) parse(b []byte) (reason string, err error) {
 	h.ProducerEpoch = int16(binary.BigEndian.Uint16(b[51:]))
 	h.BaseSequence = int32(binary.BigEndian.Uint32(b[53:]))
 	h.Records = int32(binary.BigEndian.Uint32(b[57:]))
-	if h.LastOffsetDelta < 0 {
-		return "last offset delta is negative", nil
+}
+
+// verdict is what check found.
+type verdict uint8
+
+const (
+	whole verdict = iota
+	partial
+	oldFormat
+	// From here on the bytes are corrupt.
+	negativeBase
+	negativeLength
+	shortLength
+	unknownMagic
+	lengthBelowHeader
+	negativeSpan
+	offsetOverflow
+)
+
+// reason says in words why the bytes are corrupt.
+func (v verdict) reason() string {
+	switch v {
+	case negativeBase:
+		return "base offset is negative"
+	case negativeLength:
+		return "length is negative"
+	case shortLength:
+		return "length is too small for a batch"
+	case unknownMagic:
+		return "magic is unknown"
+	case lengthBelowHeader:
+		return "length is smaller than the header"
+	case negativeSpan:
+		return "last offset delta is negative"
+	case offsetOverflow:
+		return "last offset is beyond the largest offset"
 	}
-	if base > math.MaxInt64-1-int64(h.LastOffsetDelta) {
-		return "last offset is beyond the largest offset", nil
+	return ""
+}
+
+// check judges the batch at the beginning of b by its header and returns its length, 0 where b is too short to tell. It
+// is what every byte on the hot paths passes, and allocates nothing.
+func check(b []byte) (length int, found verdict) {
+	if len(b) < HeaderLength {
+		return checkCut(b)
 	}
-	if len(b) < h.Length {
-		return "", ErrPartial
+	base := int64(binary.BigEndian.Uint64(b))
+	field := int32(binary.BigEndian.Uint32(b[8:]))
+	delta := int32(binary.BigEndian.Uint32(b[23:]))
+	if base < 0 || field < HeaderLength-lengthEnd || b[magicEnd-1] != 2 {
+		return checkCut(b)
 	}
-	return "", nil
+	if delta < 0 {
+		return 0, negativeSpan
+	}
+	if base > math.MaxInt64-1-int64(delta) {
+		return 0, offsetOverflow
+	}
+	length = lengthEnd + int(field)
+	if length > len(b) {
+		return length, partial
+	}
+	return length, whole
+}
+
+// checkCut judges the beginning of a header, field by field as far as it goes; b is cut off in the header, or wrong in
+// its first 17 bytes.
+func checkCut(b []byte) (length int, found verdict) {
+	if len(b) < 8 {
+		return 0, partial
+	}
+	if int8(b[0]) < 0 {
+		return 0, negativeBase
+	}
+	if len(b) < lengthEnd {
+		return 0, partial
+	}
+	field := int32(binary.BigEndian.Uint32(b[8:]))
+	if field < 0 {
+		return 0, negativeLength
+	}
+	if field < minLegacyLength {
+		return 0, shortLength
+	}
+	if len(b) >= magicEnd {
+		switch b[magicEnd-1] {
+		case 0, 1:
+			return 0, oldFormat
+		case 2:
+		default:
+			return 0, unknownMagic
+		}
+		if field < HeaderLength-lengthEnd {
+			return 0, lengthBelowHeader
+		}
+	}
+	return lengthEnd + int(field), partial
 }

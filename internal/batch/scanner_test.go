@@ -318,6 +318,10 @@ func FuzzScan(f *testing.F) {
 			if h.NextOffset() <= h.BaseOffset || h.BaseOffset < 0 {
 				t.Fatalf("offsets go back: %+v", *h)
 			}
+			if s.BaseOffset() != h.BaseOffset || s.LastOffset() != h.LastOffset() || s.LeaderEpoch() != h.LeaderEpoch ||
+				s.MaxTimestamp() != h.MaxTimestamp || s.End() != end+h.Length {
+				t.Fatalf("the short cuts differ from the header: %+v", *h)
+			}
 			if parsed, err := batch.ParseHeader(s.Bytes()); err != nil || parsed != *h {
 				t.Fatalf("ParseHeader of the same batch: %+v, %v", parsed, err)
 			}
