@@ -1,0 +1,304 @@
+package follower_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/walhop/walhop/follower"
+	"github.com/walhop/walhop/metadata/memlog"
+	"github.com/walhop/walhop/unifiedlog/memory"
+	"github.com/walhop/walhop/walstorage"
+	storemem "github.com/walhop/walhop/walstorage/objectstore/memory"
+)
+
+// benbjohnson/litestream#1515, F5: of three segments the middle one is missing. The range that it held comes from the
+// leader, it is reported once, nothing of the third is appended before, and the third comes from the store.
+func TestMissingSegment(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, p, log, f := follows(t, nil)
+		defer g.close()
+		g.produce(p, 10)
+		from, to := g.append(p, 10)
+		object, event := g.seal(part{partition: p, from: from, to: to})
+		_ = object // never stored
+		g.fetcher.latency = 100 * time.Millisecond
+		g.announce(event)
+		third := g.produce(p, 10)
+		g.after(50 * time.Millisecond)
+
+		end, _ := log.End()
+		require.EqualValues(t, 10, end)
+		state := f.State()
+		require.Equal(t, follower.Fallback, state.Kind)
+		require.Equal(t, follower.Missing, state.Reason)
+		require.EqualValues(t, 10, state.From)
+		require.EqualValues(t, 20, state.To)
+		require.True(t, f.WantsAnswers())
+
+		g.after(time.Minute)
+		g.equal(p, log)
+		require.Len(t, g.fallbacks(), 1)
+		require.Len(t, g.ranges(), 1)
+		require.EqualValues(t, 20, g.ranges()[0].To, "the range's end is fixed when it is asked for")
+		require.Equal(t, third, g.appended[len(g.appended)-1].Segment, "the fallback ends with an append from the store")
+		require.Equal(t, follower.Replicating, f.State().Kind)
+		require.LessOrEqual(t, g.driver.Calls("Get"), 3)
+	})
+}
+
+// KafScale/platform#112, W7, N3: unavailable for a while is no gap, missing and refused are different things, and every
+// reason ends in a fallback.
+func TestReasonOfTheStore(t *testing.T) {
+	for _, test := range []struct {
+		kind   error
+		reason follower.Reason
+		config bool
+	}{
+		{walstorage.ErrSegmentNotFound, follower.Missing, false},
+		{walstorage.ErrUnavailable, follower.StoreUnavailable, false},
+		{walstorage.ErrAccessDenied, follower.AccessDenied, true},
+		{walstorage.ErrBucketNotFound, follower.AccessDenied, true},
+		{walstorage.ErrCorrupt, follower.Corrupt, false},
+		{walstorage.ErrInvalidRange, follower.Corrupt, false},
+		{nil, follower.StoreUnavailable, false},
+	} {
+		name := "unclassified"
+		if test.kind != nil {
+			name = test.kind.Error()
+		}
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				g, p, log, _ := follows(t, nil)
+				defer g.close()
+				g.driver.Fault(func(call storemem.Call) storemem.Fault {
+					if call.Method != "Get" {
+						return storemem.Fault{}
+					}
+					if test.kind == nil {
+						return storemem.Fault{Err: errRefused}
+					}
+					return storemem.Fault{Err: walstorage.NewError(test.kind, errRefused)}
+				})
+				g.produce(p, 2)
+				g.after(3 * time.Second)
+				g.equal(p, log)
+				require.Len(t, g.fallbacks(), 1)
+				require.Equal(t, test.reason, g.fallbacks()[0].Reason)
+				require.Equal(t, test.config, len(g.config) > 0)
+
+				// and when the store works again the next batch comes from it
+				g.driver.Fault(nil)
+				g.after(time.Minute)
+				g.produce(p, 1)
+				g.after(time.Second)
+				g.equal(p, log)
+				require.EqualValues(t, 1, g.r.Stats().Batches)
+			})
+		})
+	}
+	t.Run("unavailable three times, then well", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			g, p, log, _ := follows(t, nil)
+			defer g.close()
+			down := storemem.Fault{Err: walstorage.NewError(walstorage.ErrUnavailable, errRefused)}
+			g.driver.Fault(storemem.Sequence("Get", down, down, down))
+			g.produce(p, 2)
+			g.after(3 * time.Second)
+			g.equal(p, log)
+			require.Empty(t, g.fallbacks())
+		})
+	})
+}
+
+// R1, H1(a), "an outage must not become polling": while no event arrives the ranges follow each other at once, whenever an
+// answer shows the leader ahead; it is one fallback, however long; the first append from the store ends it.
+func TestLeaderCannotUpload(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, p, log, f := follows(t, nil)
+		defer g.close()
+		ctx, cancel := context.WithCancel(context.Background())
+		defer cancel()
+		g.report(ctx, f, 5*time.Millisecond)
+
+		// given a leader that appends and publishes nothing for two minutes
+		var worst time.Duration
+		for range 120 {
+			from, _ := g.append(p, 1)
+			begun := time.Now()
+			for end, _ := log.End(); end <= from; end, _ = log.End() {
+				g.after(time.Millisecond)
+			}
+			worst = max(worst, time.Since(begun))
+			g.after(time.Second)
+		}
+		require.Len(t, g.fallbacks(), 1)
+		require.Equal(t, follower.Stalled, g.fallbacks()[0].Reason)
+		require.LessOrEqual(t, worst, 1100*time.Millisecond, "the first detection is the longest standstill")
+		g.equal(p, log)
+
+		// when it publishes again: one batch is already on its way by the ordinary fetch, then everything is from the store
+		before := len(g.ranges())
+		for range 10 {
+			g.produce(p, 1)
+			g.after(100 * time.Millisecond)
+		}
+		g.equal(p, log)
+		require.Equal(t, follower.Replicating, f.State().Kind)
+		require.LessOrEqual(t, len(g.ranges())-before, 1)
+		require.Len(t, g.fallbacks(), 1)
+	})
+}
+
+// Section 6, "only the GETs fail": the fallback does not end by reaching the leader's end, so it is reported once, the
+// batches come quickly, and holds in vain become rare (R1). After the fault the store is used within the minute.
+func TestOnlyTheGetsFail(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, p, log, f := follows(t, nil)
+		defer g.close()
+		ctx, cancel := context.WithCancel(context.Background())
+		defer cancel()
+		g.report(ctx, f, 4*time.Millisecond)
+		g.getFails(walstorage.ErrAccessDenied)
+		slow := 0
+		for range 400 {
+			from, _ := g.append(p, 1)
+			to := from + 1
+			g.publish(part{partition: p, from: from, to: to})
+			g.after(10 * time.Millisecond)
+			if end, _ := log.End(); end < to {
+				slow++
+			}
+			g.after(990 * time.Millisecond)
+		}
+		g.equal(p, log)
+		require.Len(t, g.fallbacks(), 1)
+		require.Less(t, slow, 20, "most batches are there within 10 ms")
+		require.Less(t, g.driver.Calls("Get"), 20, "holds in vain become rare")
+
+		g.driver.Fault(nil)
+		for range 70 {
+			g.produce(p, 1)
+			g.after(time.Second)
+		}
+		require.Equal(t, follower.Replicating, f.State().Kind)
+		g.equal(p, log)
+	})
+}
+
+// Section 6, "a hot loop": a leader that refuses at once, or whose log end lies above its last batch, is not asked in a
+// loop without pause.
+func TestRefusalIsPaced(t *testing.T) {
+	t.Run("the leader refuses", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			g, p, log, f := follows(t, nil)
+			defer g.close()
+			g.fetcher.set(func(int) error { return errRefused }, false)
+			g.append(p, 1)
+			f.Observe(1)
+			calls := g.fetcher.count()
+			g.after(time.Minute)
+			require.Less(t, g.fetcher.count()-calls, 90)
+			require.Greater(t, g.fetcher.count()-calls, 10)
+			g.fetcher.set(nil, false)
+			g.after(2 * time.Second)
+			g.equal(p, log)
+		})
+	})
+	t.Run("the leader's end lies above its last batch", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			calls := 0
+			g := newRig(t, func(c *follower.Config) {
+				c.Leader = fetcherFunc(func(context.Context, int64) (int64, error) { calls++; return 7, nil })
+			})
+			defer g.close()
+			p, log := partitionOf(0), memory.New(memory.Config{})
+			require.NoError(t, log.Follow(1))
+			f, err := g.r.Follow(p, leaderID, 1, log)
+			require.NoError(t, err)
+			g.after(time.Minute)
+			require.Less(t, calls, 90)
+			require.Equal(t, follower.Starting, f.State().Kind)
+		})
+	})
+}
+
+// F5: every FetchFromLeader call has a deadline without progress of the log's end.
+func TestHungLeaderFetch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, p, log, f := follows(t, nil)
+		defer g.close()
+		g.fetcher.set(nil, true)
+		g.append(p, 1)
+		f.Observe(1)
+		g.after(5 * time.Second)
+		require.Greater(t, g.fetcher.count(), 2, "each call was ended")
+		require.ErrorContains(t, g.ranges()[0].Err, "no progress")
+
+		// and while the leader hangs the store is used as soon as it has something
+		g.publish(part{partition: p, from: 0, to: 1})
+		g.after(2 * time.Second)
+		g.equal(p, log)
+		require.EqualValues(t, 1, g.r.Stats().Batches)
+	})
+}
+
+// F5: a leader's end seen TooFarBehind ago and not reached is a fallback up to its latest, although appends never stop
+// (R7). A follower whose lag is smaller never falls back.
+func TestTooFarBehind(t *testing.T) {
+	for _, test := range []struct {
+		lag  time.Duration
+		back bool
+	}{{4 * time.Second, false}, {6 * time.Second, true}} {
+		t.Run(test.lag.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				g, p, log, f := follows(t, nil)
+				defer g.close()
+				ctx, cancel := context.WithCancel(context.Background())
+				defer cancel()
+				g.report(ctx, f, 100*time.Millisecond)
+				// given a metadata log that is late, by the same time for every event
+				g.reader.SetFaults(memlog.Faults{Deliver: func(memlog.Delivery) memlog.DeliveryFault {
+					return memlog.DeliveryFault{Delay: test.lag}
+				}})
+				// the first lag would be a stall, so let Observe see nothing until the first has arrived
+				for range 300 {
+					g.produce(p, 1)
+					g.after(100 * time.Millisecond)
+				}
+				reasons := map[follower.Reason]int{}
+				for _, s := range g.fallbacks() {
+					reasons[s.Reason]++
+				}
+				if test.back {
+					require.NotEmpty(t, reasons)
+				}
+				g.after(10 * time.Second)
+				g.equal(p, log)
+			})
+		})
+	}
+}
+
+// R11, H1(b): the leader skips forward after an outage; the follower takes the middle from the leader, in a bounded range.
+func TestSkipForward(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, p, log, _ := follows(t, nil)
+		defer g.close()
+		g.produce(p, 5)
+		g.append(p, 1000) // never uploaded
+		from, to := g.append(p, 5)
+		g.publish(part{partition: p, from: from, to: to})
+		g.produce(p, 5)
+		g.after(time.Second)
+		g.equal(p, log)
+		require.Len(t, g.fallbacks(), 1)
+		require.Equal(t, follower.Gap, g.fallbacks()[0].Reason)
+		require.EqualValues(t, 5, g.fallbacks()[0].From)
+		require.EqualValues(t, 1005, g.fallbacks()[0].To)
+		require.EqualValues(t, 15, g.r.Stats().Batches)
+	})
+}

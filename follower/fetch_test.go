@@ -1,0 +1,152 @@
+package follower_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/walhop/walhop/follower"
+	"github.com/walhop/walhop/unifiedlog/memory"
+	"github.com/walhop/walhop/walstorage"
+	storemem "github.com/walhop/walhop/walstorage/objectstore/memory"
+)
+
+func newLog() *memory.Log { return memory.New(memory.Config{}) }
+
+// redpanda-data/redpanda#29810, F4, R10: downloads run in parallel and end in any order; appends are in order, and an append
+// does not throw away what is on its way.
+func TestParallelFetchOrderedAppend(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, p, log, _ := follows(t, nil)
+		defer g.close()
+		gates := map[int]chan struct{}{1: make(chan struct{}), 2: make(chan struct{}), 3: make(chan struct{})}
+		g.driver.Fault(func(call storemem.Call) storemem.Fault {
+			if call.Method != "Get" {
+				return storemem.Fault{}
+			}
+			return storemem.Fault{Wait: gates[call.Number]}
+		})
+		for range 3 {
+			g.produce(p, 10)
+			g.after(time.Millisecond)
+		}
+		require.Equal(t, 3, g.driver.Calls("Get"), "all are under way at once")
+		ends := []int64{}
+		for _, gate := range []int{3, 1, 2} {
+			close(gates[gate])
+			g.after(time.Millisecond)
+			end, _ := log.End()
+			ends = append(ends, end)
+		}
+		require.Equal(t, []int64{0, 10, 30}, ends)
+		require.Equal(t, 3, g.driver.Calls("Get"), "none is fetched twice")
+		require.Empty(t, g.fallbacks())
+		g.equal(p, log)
+	})
+}
+
+// N1, F4: parked segments fill the bound while the lowest one's fetch has failed once. It is admitted all the same, and the
+// parked ones yield.
+func TestParkingDoesNotDeadlock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, p, log, _ := follows(t, func(c *follower.Config) { c.MaxParkedBytes = 2000 })
+		defer g.close()
+		gate := make(chan struct{})
+		g.driver.Fault(func(call storemem.Call) storemem.Fault {
+			if call.Method == "Get" && call.Number == 1 {
+				return storemem.Fault{Wait: gate, FlipBit: 8 * 100}
+			}
+			return storemem.Fault{}
+		})
+		for range 20 {
+			g.produce(p, 5)
+			g.after(time.Millisecond)
+		}
+		require.LessOrEqual(t, g.r.Stats().ParkedBytes, int64(2000))
+		close(gate)
+		g.after(500 * time.Millisecond)
+		g.equal(p, log)
+		require.Empty(t, g.fallbacks())
+	})
+}
+
+// F4: a segment larger than the bound is fetched alone, so any number of partitions gets on.
+func TestSegmentsLargerThanTheBound(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newRig(t, func(c *follower.Config) { c.MaxParkedBytes = 100; c.MaxFetches = 2 })
+		defer g.close()
+		logs := map[int32]*memory.Log{}
+		for i := range int32(8) {
+			logs[i] = newLog()
+			g.follow(partitionOf(i), 1, logs[i])
+		}
+		g.after(10 * time.Millisecond)
+		g.driver.Fault(func(call storemem.Call) storemem.Fault {
+			return storemem.Fault{Delay: time.Millisecond}
+		})
+		for range 5 {
+			for i := range int32(8) {
+				g.produce(partitionOf(i), 2)
+			}
+		}
+		g.after(300 * time.Millisecond)
+		for i := range int32(8) {
+			g.equal(partitionOf(i), logs[i])
+		}
+		require.Empty(t, g.fallbacks())
+		require.Zero(t, g.r.Stats().ParkedBytes-g.parked(), "what is left is only what nobody waits for")
+	})
+}
+
+// parked returns what is parked now; it is less than the bound or one segment.
+func (g *rig) parked() int64 { return g.r.Stats().ParkedBytes }
+
+// What was fetched ahead for a partition that fell back or stopped does not stay in memory.
+func TestStaleFetchesAreDropped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, p, _, f := follows(t, nil)
+		defer g.close()
+		g.driver.Fault(storemem.Sequence("Get", storemem.Fault{Err: walstorage.NewError(walstorage.ErrSegmentNotFound, nil)}))
+		g.fetcher.latency = 50 * time.Millisecond
+		for range 10 {
+			g.produce(p, 1)
+		}
+		g.after(time.Second)
+		f.Stop()
+		q, log := partitionOf(1), newLog()
+		g.follow(q, 1, log)
+		g.after(10 * time.Second)
+		g.produce(q, 1)
+		g.after(time.Second)
+		require.Zero(t, g.r.Stats().ParkedBytes)
+	})
+}
+
+// AutoMQ's report behind L7 of the suite: a buffer goes back to the pool only when every partition has let go of it, so a
+// slow log never sees another segment's bytes.
+func TestBuffersAreReusedOnlyAfterTheAppend(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newRig(t, nil)
+		defer g.close()
+		logs := map[int32]*memory.Log{}
+		for i := range int32(4) {
+			logs[i] = newLog()
+			g.follow(partitionOf(i), 1, logs[i])
+		}
+		g.after(10 * time.Millisecond)
+		for range 50 {
+			var parts []part
+			for i := range int32(4) {
+				from, to := g.append(partitionOf(i), 3)
+				parts = append(parts, part{partition: partitionOf(i), from: from, to: to})
+			}
+			g.publish(parts...)
+			g.after(time.Millisecond)
+		}
+		for i := range int32(4) {
+			g.equal(partitionOf(i), logs[i])
+		}
+	})
+}

@@ -1,0 +1,160 @@
+package follower_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/walhop/walhop/follower"
+	"github.com/walhop/walhop/internal/batch/batchtest"
+	"github.com/walhop/walhop/unifiedlog/memory"
+)
+
+// The way of every batch: first the ordinary fetch of what was there, then everything through the store.
+func TestReplicates(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		// given a leader with two partitions that hold something, and nothing of it published
+		g := newRig(t, nil)
+		defer g.close()
+		p, q := partitionOf(0), partitionOf(1)
+		g.lead(p, 1)
+		g.lead(q, 1)
+		g.append(p, 3)
+		g.append(q, 1)
+		logP, logQ := memory.New(memory.Config{}), memory.New(memory.Config{})
+
+		// when both are followed and segments of both arrive
+		f := g.follow(p, 1, logP)
+		g.follow(q, 1, logQ)
+		g.after(10 * time.Millisecond)
+		require.Equal(t, follower.Replicating, f.State().Kind)
+		for range 5 {
+			fromP, toP := g.append(p, 4)
+			fromQ, toQ := g.append(q, 2)
+			g.publish(part{partition: p, from: fromP, to: toP}, part{partition: q, from: fromQ, to: toQ})
+		}
+		g.after(10 * time.Millisecond)
+
+		// then the logs are equal, everything new came from the store, and each segment was fetched once for both (F4)
+		g.equal(p, logP)
+		g.equal(q, logQ)
+		stats := g.r.Stats()
+		require.EqualValues(t, 5*(4+2), stats.Batches)
+		require.EqualValues(t, 5, stats.SegmentFetches)
+		require.Equal(t, 5, g.driver.Calls("Get"))
+		require.Empty(t, g.fallbacks())
+		require.Empty(t, g.ranges())
+		require.Zero(t, stats.ParkedBytes)
+	})
+}
+
+// F6, R5: nothing is appended from the store before one ordinary answer of the epoch has not diverged; a first fetch that
+// fails is repeated with pause, and the gate stays shut.
+func TestGateStaysShut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newRig(t, nil)
+		defer g.close()
+		p := partitionOf(0)
+		log := memory.New(memory.Config{})
+		g.fetcher.set(func(int) error { return errRefused }, false)
+		f := g.follow(p, 1, log)
+		g.after(time.Millisecond)
+
+		// given an event that continues the log exactly
+		g.produce(p, 1)
+		g.after(5 * time.Second)
+		end, _ := log.End()
+		require.Zero(t, end)
+		require.Equal(t, follower.Starting, f.State().Kind)
+		require.ErrorIs(t, f.State().Err, errRefused)
+		require.True(t, f.WantsAnswers())
+		calls := g.fetcher.count()
+		require.Greater(t, calls, 3)
+		require.Less(t, calls, 20, "a failed first fetch is repeated with pause")
+
+		// when the leader answers
+		g.fetcher.set(nil, false)
+		g.after(2 * time.Second)
+
+		// then the gate is open
+		require.Equal(t, follower.Replicating, f.State().Kind)
+		g.equal(p, log)
+	})
+}
+
+// C2a: the event of a new topic arrives before the broker follows it, and is dropped; what it announced is in the first
+// fetch, without any further event. C2c, C2g: the same for an idle partition.
+func TestPublishedBeforeFollow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newRig(t, nil)
+		defer g.close()
+		p := partitionOf(0)
+		g.lead(p, 1)
+		g.produce(p, 3)
+		g.after(time.Second)
+
+		log := memory.New(memory.Config{})
+		f := g.follow(p, 1, log)
+		g.after(10 * time.Millisecond)
+
+		g.equal(p, log)
+		require.Equal(t, follower.Replicating, f.State().Kind)
+		require.Empty(t, g.fallbacks())
+	})
+}
+
+// C3: a follower with a record that the leader never had is told the new epoch; the event of that epoch continues its log
+// by offset, and is of the current epoch. Without the gate it would be appended on top of the stale record.
+func TestStaleTailIsTruncatedFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newRig(t, nil)
+		defer g.close()
+		p := partitionOf(0)
+		// given the follower's log has a record of epoch 1 at offset 0
+		log := memory.New(memory.Config{})
+		require.NoError(t, log.AppendRaw(context.Background(), batchtest.Make(0, 1, "unreplicated")))
+		// and the leader of epoch 2 two others, with a slow answer to the first fetch
+		g.lead(p, 2)
+		g.append(p, 2)
+		g.fetcher.latency = 300 * time.Millisecond
+		g.follow(p, 2, log)
+		g.after(time.Millisecond)
+
+		// when the event arrives first
+		g.publish(part{partition: p, from: 0, to: 2})
+		g.after(100 * time.Millisecond)
+		end, epoch := log.End()
+		require.EqualValues(t, 1, end)
+		require.EqualValues(t, 1, epoch)
+
+		// then nothing is appended until the answer has truncated
+		g.after(time.Second)
+		g.equal(p, log)
+	})
+}
+
+// F6: a metadata log that cannot be subscribed to keeps nobody from following; what is missed shows as Stalled.
+func TestFollowsWithoutMetadataLog(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newRig(t, nil)
+		defer g.close()
+		require.NoError(t, g.reader.Close()) // every Subscribe and Next fails from now on
+		p := partitionOf(0)
+		log := memory.New(memory.Config{})
+		f := g.follow(p, 1, log)
+		g.after(2 * time.Second)
+		ctx, cancel := context.WithCancel(context.Background())
+		g.report(ctx, f, 10*time.Millisecond)
+		for range 20 {
+			g.produce(p, 1)
+			g.after(500 * time.Millisecond)
+		}
+		cancel()
+		g.equal(p, log)
+		require.Len(t, g.fallbacks(), 1)
+		require.Equal(t, follower.Stalled, g.fallbacks()[0].Reason)
+	})
+}

@@ -1,0 +1,274 @@
+package follower_test
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/walhop/walhop/follower"
+	"github.com/walhop/walhop/internal/batch/batchtest"
+	"github.com/walhop/walhop/unifiedlog/memory"
+)
+
+// L7: Follow in the epoch already followed gives the same handle, a lower one is refused, a higher one ends the older
+// handle; after Stop the same epoch gives a new one.
+func TestFollowAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, p, log, f := follows(t, nil)
+		defer g.close()
+		same, err := g.r.Follow(p, leaderID, 1, log)
+		require.NoError(t, err)
+		require.Same(t, f, same)
+		_, err = g.r.Follow(p, leaderID, 0, log)
+		require.ErrorIs(t, err, follower.ErrOldEpoch)
+
+		newer := g.follow(p, 2, log)
+		g.after(10 * time.Millisecond)
+		require.Equal(t, follower.Stopped, f.State().Kind)
+		f.Stop() // of the older handle: it can't hit the newer
+		f.Diverged()
+		f.Observe(99)
+		require.Equal(t, follower.Replicating, newer.State().Kind)
+		g.produce(p, 2)
+		g.after(10 * time.Millisecond)
+		g.equal(p, log)
+
+		newer.Stop()
+		again := g.follow(p, 2, log)
+		require.NotSame(t, newer, again)
+		g.after(10 * time.Millisecond)
+		require.Equal(t, follower.Replicating, again.State().Kind)
+	})
+}
+
+// F7, B5: Stop cancels what is under way on the log, waits for it, and nothing starts after.
+func TestStopWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, p, log, _ := follows(t, nil)
+		defer g.close()
+		slow := &slowLog{Log: log, gate: make(chan struct{})}
+		q := partitionOf(1)
+		require.NoError(t, log.Follow(1))
+		f, err := g.r.Follow(q, leaderID, 1, slow)
+		require.NoError(t, err)
+		_, err = g.leader(q).Lead(1)
+		require.NoError(t, err)
+		g.fetcher.mu.Lock()
+		g.fetcher.logs[q.Key()] = log
+		g.fetcher.mu.Unlock()
+		_ = p
+		g.after(2 * time.Second)
+		g.produce(q, 1)
+		g.after(10 * time.Millisecond)
+		require.EqualValues(t, 1, slow.inside.Load())
+
+		stopped := make(chan struct{})
+		go func() {
+			f.Stop()
+			close(stopped)
+		}()
+		g.after(time.Second)
+		select {
+		case <-stopped:
+			t.Fatal("Stop returned while an append was under way")
+		default:
+		}
+		close(slow.gate)
+		<-stopped
+		require.Zero(t, slow.inside.Load())
+		g.produce(q, 1)
+		g.after(2 * time.Second)
+		require.EqualValues(t, 1, slow.calls.Load(), "nothing starts after Stop")
+		f.Stop()
+	})
+}
+
+// slowLog is a log whose append waits at a gate, whatever its context says.
+type slowLog struct {
+	*memory.Log
+	gate          chan struct{}
+	inside, calls atomic.Int32
+}
+
+func (l *slowLog) AppendAsFollower(ctx context.Context, epoch int32, expected int64, batches []byte) error {
+	l.calls.Add(1)
+	l.inside.Add(1)
+	defer l.inside.Add(-1)
+	<-l.gate
+	return l.Log.AppendAsFollower(ctx, epoch, expected, batches)
+}
+
+// R2, S1(b): a report that comes back diverging shuts the gate; the ordinary fetch truncates inside its call, no Stop is
+// needed, and nothing is appended from the store before its answer.
+func TestDiverged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, p, log, f := follows(t, nil)
+		defer g.close()
+		g.produce(p, 2)
+		g.after(10 * time.Millisecond)
+		// given a batch that the leader never had
+		require.NoError(t, log.AppendAsFollower(context.Background(), 1, 2, batchtest.Make(2, 1, "stale")))
+		_, err := g.leader(p).Lead(3)
+		require.NoError(t, err)
+		f = g.follow(p, 3, log)
+		g.after(10 * time.Millisecond)
+		g.fetcher.latency = 100 * time.Millisecond
+
+		f.Diverged()
+		g.after(time.Millisecond)
+		require.Equal(t, follower.Fallback, f.State().Kind)
+		require.Equal(t, follower.Lineage, f.State().Reason)
+		g.produce(p, 2)
+		g.after(50 * time.Millisecond)
+		require.Zero(t, g.lastEpochAppends(3))
+		g.after(time.Second)
+		g.equal(p, log)
+	})
+}
+
+// lastEpochAppends counts the appends from the store in an epoch.
+func (g *rig) lastEpochAppends(epoch int32) (n int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, a := range g.appended {
+		if a.LeaderEpoch == epoch {
+			n++
+		}
+	}
+	return n
+}
+
+// C5: the log refuses an append whose place or epoch has changed; that is no failure, and not a loop without pause.
+func TestStaleAppend(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, p, log, f := follows(t, nil)
+		defer g.close()
+		// given the broker has moved its log to the next epoch and has not told the replicator yet
+		require.NoError(t, log.Follow(2))
+		g.produce(p, 1)
+		g.after(500 * time.Millisecond)
+		end, _ := log.End()
+		require.Zero(t, end)
+		stale := g.r.Stats().Stale
+		require.Positive(t, stale)
+		require.Less(t, stale, int64(20))
+		require.Equal(t, follower.Replicating, f.State().Kind)
+
+		// when it tells
+		g.follow(p, 2, log)
+		g.after(10 * time.Millisecond)
+		g.equal(p, log)
+	})
+}
+
+// A failed append puts the partition at rest until Follow is called again; others go on.
+func TestFailedAppend(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, failure := range []func() error{
+			func() error { return errors.New("disk full") },
+			func() error { panic("disk on fire") },
+		} {
+			g := newRig(t, nil)
+			p, q := partitionOf(0), partitionOf(1)
+			log, other := newLog(), newLog()
+			g.follow(q, 1, other)
+			g.follow(p, 1, log).Stop()
+			broken := &brokenLog{Log: log, fail: failure}
+			f, err := g.r.Follow(p, leaderID, 1, broken)
+			require.NoError(t, err)
+			g.after(10 * time.Millisecond)
+			g.produce(p, 1)
+			g.after(time.Minute)
+			require.Equal(t, follower.Failed, f.State().Kind)
+			require.ErrorContains(t, f.State().Err, "disk")
+			require.EqualValues(t, 1, broken.calls.Load())
+			g.produce(q, 1)
+			g.after(10 * time.Millisecond)
+			g.equal(q, other)
+
+			f, err = g.r.Follow(p, leaderID, 1, log)
+			require.NoError(t, err)
+			g.after(10 * time.Millisecond)
+			require.Equal(t, follower.Replicating, f.State().Kind)
+			g.equal(p, log)
+			g.close()
+		}
+	})
+}
+
+type brokenLog struct {
+	*memory.Log
+	fail  func() error
+	calls atomic.Int32
+}
+
+func (l *brokenLog) AppendAsFollower(context.Context, int32, int64, []byte) error {
+	l.calls.Add(1)
+	return l.fail()
+}
+
+// L10's kind on this side: a panic of the broker's fetch or of the store is contained, and the partition goes on.
+func TestPanicsAreContained(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, p, log, f := follows(t, nil)
+		defer g.close()
+		g.fetcher.set(func(call int) error {
+			if call < 4 {
+				panic("fetch")
+			}
+			return nil
+		}, false)
+		g.append(p, 1)
+		f.Observe(1)
+		g.after(5 * time.Second)
+		g.equal(p, log)
+		require.Positive(t, g.r.Stats().Panics)
+	})
+}
+
+// Close ends everything, also what is in the midst of its first fetch; later calls are refused.
+func TestClose(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newRig(t, nil)
+		p, log := partitionOf(0), newLog()
+		g.fetcher.set(nil, true)
+		f := g.follow(p, 1, log)
+		g.after(10 * time.Millisecond)
+		g.close()
+		require.Equal(t, follower.Stopped, f.State().Kind)
+		_, err := g.r.Follow(p, leaderID, 2, log)
+		require.ErrorIs(t, err, follower.ErrClosed)
+		require.NoError(t, g.r.Close(context.Background()))
+	})
+}
+
+// franz-go#1364: a topic of the same name and another id is another topic.
+func TestRecreatedTopic(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, p, log, f := follows(t, nil)
+		defer g.close()
+		g.produce(p, 100)
+		g.after(10 * time.Millisecond)
+		g.equal(p, log)
+		f.Stop()
+
+		fresh := p
+		fresh.TopicID[0] = 9
+		freshLog := newLog()
+		g.follow(fresh, 1, freshLog)
+		g.after(10 * time.Millisecond)
+		g.produce(fresh, 10)
+		g.produce(p, 10) // late, of the dead topic
+		g.after(100 * time.Millisecond)
+		end, _ := freshLog.End()
+		require.EqualValues(t, 10, end)
+		g.equal(fresh, freshLog)
+	})
+}
+
+var _ follower.Log = (*memory.Log)(nil)

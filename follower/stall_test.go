@@ -1,0 +1,103 @@
+package follower_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/walhop/walhop/follower"
+	"github.com/walhop/walhop/metadata/memlog"
+	storemem "github.com/walhop/walhop/walstorage/objectstore/memory"
+)
+
+// F6, C2d to C2f: an event that never comes is noticed StallAfter after an answer first showed the leader ahead.
+func TestStalled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, p, log, f := follows(t, nil)
+		defer g.close()
+		g.after(time.Hour) // an idle partition stalls never
+		require.Empty(t, g.fallbacks())
+
+		g.append(p, 2)
+		f.Observe(2)
+		g.after(999 * time.Millisecond)
+		require.Empty(t, g.fallbacks())
+		g.after(10 * time.Millisecond)
+		require.Equal(t, follower.Stalled, g.fallbacks()[0].Reason)
+		g.equal(p, log)
+	})
+}
+
+// R6: one batch per 2.5 s at a latency of 30 ms never stalls, whatever the cadence of the answers: the last append is
+// always older than StallAfter, but the log end moves soon after the leader was seen ahead.
+func TestTricklingPartitionDoesNotStall(t *testing.T) {
+	for _, cadence := range []time.Duration{7 * time.Millisecond, 101 * time.Millisecond, 500 * time.Millisecond, time.Second} {
+		t.Run(cadence.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				g, p, log, f := follows(t, nil)
+				defer g.close()
+				ctx, cancel := context.WithCancel(context.Background())
+				defer cancel()
+				g.report(ctx, f, cadence)
+				for range 100 {
+					from, to := g.append(p, 1)
+					g.after(30 * time.Millisecond)
+					g.publish(part{partition: p, from: from, to: to})
+					g.after(2470 * time.Millisecond)
+				}
+				g.equal(p, log)
+				require.Empty(t, g.fallbacks())
+			})
+		})
+	}
+}
+
+// F6, M3, H4: on a gap in the metadata log the partitions of that broker that are behind do not wait for StallAfter; those
+// that are not behind do nothing.
+func TestLostEvent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newRig(t, nil)
+		defer g.close()
+		p, q := partitionOf(0), partitionOf(1)
+		log, idle := newLog(), newLog()
+		f := g.follow(p, 1, log)
+		g.follow(q, 1, idle)
+		g.after(10 * time.Millisecond)
+		g.produce(q, 1)
+		g.after(10 * time.Millisecond)
+
+		// given the event of p is unreadable and p is behind
+		g.reader.SetFaults(memlog.Faults{Deliver: func(d memlog.Delivery) memlog.DeliveryFault {
+			return memlog.DeliveryFault{Corrupt: true}
+		}})
+		g.append(p, 1)
+		f.Observe(1)
+		g.publish(part{partition: p, from: 0, to: 1})
+		g.after(10 * time.Millisecond)
+
+		g.equal(p, log)
+		g.equal(q, idle)
+		require.Len(t, g.fallbacks(), 1)
+		require.Equal(t, follower.Gap, g.fallbacks()[0].Reason)
+		require.EqualValues(t, 1, g.r.Stats().Gaps)
+	})
+}
+
+// A segment on its way does not hide a standstill: a GET that never ends is Stalled like any other.
+func TestHungGet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, p, log, f := follows(t, nil)
+		defer g.close()
+		g.driver.Fault(func(call storemem.Call) storemem.Fault {
+			return storemem.Fault{Hang: call.Method == "Get"}
+		})
+		g.produce(p, 1)
+		f.Observe(1)
+		g.after(1100 * time.Millisecond)
+		g.equal(p, log)
+		require.Equal(t, follower.Stalled, g.fallbacks()[0].Reason)
+	})
+}
