@@ -107,7 +107,7 @@ func (l *slowLog) AppendAsFollower(ctx context.Context, epoch int32, expected in
 // needed, and nothing is appended from the store before its answer.
 func TestDiverged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g, p, log, f := follows(t, nil)
+		g, p, log, _ := follows(t, nil)
 		defer g.close()
 		g.produce(p, 2)
 		g.after(10 * time.Millisecond)
@@ -115,7 +115,7 @@ func TestDiverged(t *testing.T) {
 		require.NoError(t, log.AppendAsFollower(context.Background(), 1, 2, batchtest.Make(2, 1, "stale")))
 		_, err := g.leader(p).Lead(3)
 		require.NoError(t, err)
-		f = g.follow(p, 3, log)
+		f := g.follow(p, 3, log)
 		g.after(10 * time.Millisecond)
 		g.fetcher.latency = 100 * time.Millisecond
 

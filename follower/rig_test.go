@@ -120,6 +120,8 @@ func (g *rig) close() {
 
 // leader returns the leader's log of a partition.
 func (g *rig) leader(p segment.TopicIDPartition) *memory.Log {
+	g.mu.Lock()
+	defer g.mu.Unlock()
 	log := g.leaders[p.Key()]
 	if log == nil {
 		log = memory.New(memory.Config{})
@@ -252,16 +254,6 @@ func (g *rig) equal(p segment.TopicIDPartition, log *memory.Log) {
 	got, _ := log.End()
 	require.Equal(g.t, want, got, "log end")
 	require.Equal(g.t, g.leader(p).Bytes(g.leader(p).Start()), log.Bytes(log.Start()))
-}
-
-// kinds returns the kinds of state reported.
-func (g *rig) kinds() (kinds []follower.Kind) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	for _, s := range g.states {
-		kinds = append(kinds, s.Kind)
-	}
-	return kinds
 }
 
 // fallbacks returns the fallbacks reported.
