@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/url"
 	"regexp"
+	"strings"
 )
 
 // redacted is an error of a driver's library whose text has lost its secrets (W11): the query and the user of every
@@ -39,8 +40,8 @@ func (r *redacted) As(target any) bool {
 const removed = "REDACTED"
 
 var (
-	// Users and queries of absolute URLs; what is left is scheme, host and path.
-	absoluteURL = regexp.MustCompile(`([A-Za-z][A-Za-z0-9+.-]*://)([^\s"'<>/?#]*@)?([^\s"'<>?#]*)([?#][^\s"'<>]*)?`)
+	// Absolute URLs; what is left is scheme, host and path.
+	absoluteURL = regexp.MustCompile(`[A-Za-z][A-Za-z0-9+.-]*://[^\s"'<>]*`)
 	// Queries of relative URLs, as in "GET /bucket/key?X-Amz-Signature=...".
 	relativeQuery = regexp.MustCompile(`\?[^\s"'<>?]*=[^\s"'<>]*`)
 	// The rest of the line after an Authorization header.
@@ -57,7 +58,7 @@ var (
 
 // redactText removes what may be a secret from a text. It rather removes too much than too little.
 func redactText(text string) string {
-	text = absoluteURL.ReplaceAllString(text, "${1}${3}")
+	text = absoluteURL.ReplaceAllStringFunc(text, bareURL)
 	text = relativeQuery.ReplaceAllString(text, "")
 	text = authorization.ReplaceAllString(text, "${1}"+removed)
 	text = scheme.ReplaceAllString(text, "${1} "+removed)
@@ -65,4 +66,31 @@ func redactText(text string) string {
 	text = secretHeader.ReplaceAllString(text, "${1}${2}"+removed)
 	text = keyID.ReplaceAllString(text, removed)
 	return jwt.ReplaceAllString(text, removed)
+}
+
+// bareURL removes the user and the query of a URL. It cannot trust that the text is a URL that a parser would take: a
+// password may have a slash or a question mark in it, and a query an "@".
+func bareURL(text string) string {
+	scheme, rest, _ := strings.Cut(text, "://")
+	end := ""
+	if strings.HasSuffix(rest, ":") { // the sentence goes on
+		rest, end = rest[:len(rest)-1], ":"
+	}
+	query := strings.IndexAny(rest, "?#")
+	at := strings.LastIndexByte(rest, '@')
+	if query >= 0 && (at < query || strings.ContainsAny(rest[query:at], "=&")) {
+		rest = rest[:query]
+	}
+	rest = rest[strings.LastIndexByte(rest, '@')+1:] // no key has an "@" in it
+	if query = strings.IndexAny(rest, "?#"); query >= 0 {
+		rest = rest[:query]
+	}
+	host, path, _ := strings.Cut(rest, "/")
+	if name, port, found := strings.Cut(host, ":"); found && strings.Trim(port, "0123456789") != "" && !strings.HasPrefix(name, "[") {
+		return scheme + "://" + removed + end // "user:password", cut short by a question mark
+	}
+	if path != "" {
+		host += "/" + path
+	}
+	return scheme + "://" + host + end
 }
