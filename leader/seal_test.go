@@ -285,4 +285,3 @@ func (f *flaky) Read(b []byte) (int, error) {
 	b[0] = f.n
 	return len(b), nil
 }
-
