@@ -93,7 +93,7 @@ func TestShortRead(t *testing.T) {
 func TestReadersSeeNothingOrTheWhole(t *testing.T) {
 	root := t.TempDir()
 	d, reader := newDriver(t, Config{Root: root}), newDriver(t, Config{Root: root, ReadOnly: true})
-	const rounds, size = 200, 3*writeBytes + 7
+	const rounds, size = 60, writeBytes + 7
 	text := content('w', size)
 	current := make(chan string, 1)
 	var readers sync.WaitGroup

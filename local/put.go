@@ -68,7 +68,20 @@ func (d *Driver) Put(ctx context.Context, key string, body *objectstore.Body, _ 
 	if err == nil && u.exists {
 		err = d.failureOf(walstorage.ErrSegmentExists, &fs.PathError{Op: "link", Path: key, Err: syscall.EEXIST})
 	}
+	if errors.Is(err, fs.ErrNotExist) {
+		d.durable.forget(u.dir)
+		return d.vanished(err)
+	}
 	return d.failure(err)
+}
+
+// vanished makes the error of an upload that lost what it stands on: the root; or, to a sweep without locks, its
+// temporary; or its directory, to others. Nothing is known to be stored, and the next try makes it all again.
+func (d *Driver) vanished(err error) error {
+	if d.rootMissing() {
+		return d.failureOf(walstorage.ErrBucketNotFound, err)
+	}
+	return d.failureOf(walstorage.ErrUnavailable, err)
 }
 
 // upload is one Put under way.
@@ -98,11 +111,8 @@ func (u *upload) create(ctx context.Context) error {
 			return err
 		}
 		d.durable.forget(u.dir)
-		if d.rootMissing() {
-			return d.failureOf(walstorage.ErrBucketNotFound, err)
-		}
-		if try == maxCreateTries {
-			return d.failureOf(walstorage.ErrUnavailable, err)
+		if try == maxCreateTries || d.rootMissing() {
+			return err
 		}
 	}
 	if len(made) == 0 {
@@ -169,19 +179,13 @@ func (u *upload) link(ctx context.Context) error {
 	}
 	d := u.driver
 	err := d.fs.Link(u.temporary, u.key)
-	switch {
-	case err == nil:
-		return nil
-	case errors.Is(err, fs.ErrNotExist):
-		// The temporary has been swept, or the directory moved away, under a running upload.
-		return d.failureOf(walstorage.ErrUnavailable, err)
-	case !errors.Is(err, fs.ErrExist):
+	if err == nil || !errors.Is(err, fs.ErrExist) {
 		return err
 	}
 	// A network file system that lost the answer to a link and repeated it says "exists" of our own file (N12).
 	mine, err := d.fs.Lstat(u.temporary)
 	if err != nil {
-		return d.failureOf(walstorage.ErrUnavailable, err)
+		return err
 	}
 	stored, err := d.fs.Lstat(u.key)
 	if err != nil && !absent(err) {
