@@ -264,9 +264,11 @@ func (s *fetcher) run(f *fetch, buf []byte, reader *segment.Reader) {
 	}
 }
 
-// attempt reads the segment once. Its deadline is StallAfter: by then the partitions that wait have fallen back.
+// attempt reads the segment once. Its deadline is a little less than StallAfter: a store that does not answer is then
+// called by its name, and not by that of a standstill that began with the request and whose timer would fire at the same
+// instant (D2).
 func (s *fetcher) attempt(id walstorage.SegmentID, buf []byte, reader *segment.Reader) (err error) {
-	ctx, cancel := context.WithTimeout(s.r.ctx, s.r.cfg.StallAfter)
+	ctx, cancel := context.WithTimeout(s.r.ctx, s.r.cfg.StallAfter-s.r.cfg.StallAfter/64)
 	defer cancel()
 	defer s.r.contain("fetch", &err)
 	if err := s.r.cfg.Storage.FetchSegment(ctx, id, 0, buf); err != nil {

@@ -114,19 +114,20 @@ func (f *Following) atRest() bool {
 	return f.resting || f.ctx.Err() != nil
 }
 
-// eventArrived notes an event of the partition, and tells whether its segment is worth fetching ahead. It is called by
-// the subscription's goroutine.
-func (f *Following) eventArrived(slice *segment.Slice) bool {
+// eventArrived notes an event of the partition. It tells whether the event is of the epoch followed, so that the
+// partition is to be woken, and whether its segment is worth fetching ahead. It is called by the subscription's goroutine.
+func (f *Following) eventArrived(slice *segment.Slice) (concerned, wanted bool) {
 	if slice.LeaderEpoch != f.epoch {
-		return false // stale, or of an epoch that the broker has not told yet (F1)
+		return false, false // stale, or of an epoch that the broker has not told yet (F1)
 	}
+	// D2: looked at before the partition's own goroutine can learn of the event and change it.
+	fromStore := f.fromStore.Load()
 	f.arrivals.Add(1)
 	f.mu.Lock()
 	f.gapped = false // if this event does not continue the log, the hole shows by its offsets
 	ahead := slice.LastOffset >= f.progress.end
 	f.mu.Unlock()
-	f.wakeUp()
-	return ahead && f.fromStore.Load()
+	return true, ahead && fromStore
 }
 
 // eventsLost notes that events of the leader are missing.

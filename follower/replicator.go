@@ -25,6 +25,8 @@ type Replicator struct {
 	store      *metadata.Store
 	fetcher    *fetcher
 	stats      counters
+	// concerned are the partitions that an event concerns; the subscription's goroutine alone uses it.
+	concerned []*Following
 	// subscribed is closed once the position of the first subscription is fixed (F6).
 	subscribed chan struct{}
 
@@ -257,7 +259,14 @@ func (r *Replicator) take(item metadata.Item) {
 		for j := range topic.Slices {
 			slice := &topic.Slices[j]
 			f := r.lookup(segment.PartitionKey{TopicID: topic.ID, Partition: slice.Partition})
-			if f != nil && f.eventArrived(slice) {
+			if f == nil {
+				continue
+			}
+			concerned, ahead := f.eventArrived(slice)
+			if concerned {
+				r.concerned = append(r.concerned, f)
+			}
+			if ahead {
 				wanted++
 			}
 		}
@@ -265,6 +274,12 @@ func (r *Replicator) take(item metadata.Item) {
 	if wanted > 0 {
 		r.fetcher.prefetch(md.ID, item.Event.ObjectSize, wanted)
 	}
+	// D2: woken last, so that whether a segment is fetched ahead does not depend on which goroutine runs first.
+	for i, f := range r.concerned {
+		f.wakeUp()
+		r.concerned[i] = nil
+	}
+	r.concerned = r.concerned[:0]
 }
 
 // gapped tells the partitions led by a broker, or all of them, that events are missing (F6). Map order does not show:
