@@ -1,0 +1,248 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/walhop/walhop/follower"
+	"github.com/walhop/walhop/unifiedlog/memory"
+	"github.com/walhop/walhop/walstorage/segment"
+)
+
+// Cluster is a cluster under virtual time. Its methods are the verbs of a story and are called by the story's goroutine.
+type Cluster struct {
+	t        *testing.T
+	cfg      Config
+	instants *instants
+	trace    *Trace
+	story    *actor
+
+	controller *controller
+	network    *network
+	weather    *weather
+	topic      *topicWeather
+	parts      []*Partition
+	disks      map[diskPlace]*disk
+	skews      []atomic.Int64
+	ending     sync.WaitGroup // processes that have died and are not yet gone
+	ctx        context.Context
+	cancel     context.CancelFunc
+	producers  []*Producer
+
+	mu         sync.Mutex
+	processes  map[int32]*process
+	violations []string
+	told       string // the story of the first
+	bad        Faults
+	counts     map[string]int
+	fallbacks  []Fallback
+	gets       map[int32]int
+	blocked    time.Duration // the longest that an append of a leader took
+}
+
+type diskPlace struct {
+	part   *Partition
+	broker int32
+}
+
+// Fallback is one fallback that a follower has reported.
+type Fallback struct {
+	At        time.Duration // since the run began
+	Broker    int32
+	Partition segment.TopicIDPartition
+	follower.State
+}
+
+// realTimeLimit is how long one story may take in real time before it counts as hung.
+const realTimeLimit = 2 * time.Minute
+
+// Run tells a story about a cluster, in a bubble of virtual time of its own, and fails the test if what must always hold
+// did not, or if anything is left running at the end. It returns the trace.
+func Run(t *testing.T, cfg Config, story func(c *Cluster)) (trace *Trace) {
+	t.Helper()
+	defer watch(t.Name(), realTimeLimit)()
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, cfg.withDefaults())
+		trace = c.trace
+		defer c.end()
+		for _, b := range c.brokerIDs() {
+			c.start(b)
+		}
+		story(c)
+	})
+	return trace
+}
+
+func newCluster(t *testing.T, cfg Config) *Cluster {
+	c := &Cluster{
+		t: t, cfg: cfg, instants: newInstants(cfg.Seed), disks: map[diskPlace]*disk{},
+		skews: make([]atomic.Int64, cfg.Brokers), processes: map[int32]*process{}, counts: map[string]int{}, gets: map[int32]int{},
+	}
+	c.ctx, c.cancel = context.WithCancel(context.Background())
+	c.trace = newTrace(c.instants.now)
+	c.story = c.instants.actor("story")
+	c.controller = newController(c)
+	c.weather = newWeather(c)
+	c.topic = newTopicWeather(c)
+	c.network = newNetwork(c)
+	brokers := c.brokerIDs()
+	for _, kind := range []string{"report", "answer"} {
+		c.network.connect(c.instants, brokers, kind, -1)
+	}
+	for _, b := range brokers {
+		c.network.links[link{theController, b, "mail", -1}] = c.instants.actor("mail %d", b)
+	}
+	for i, replicas := range cfg.Replicas {
+		part := newPartition(c.instants, i)
+		c.parts = append(c.parts, part)
+		for _, kind := range []string{"fetch", "fetched"} {
+			c.network.connect(c.instants, brokers, kind, i)
+		}
+		for _, b := range brokers {
+			c.network.links[link{b, theController, "isr", i}] = c.instants.actor("isr %d %d", b, i)
+			c.disks[diskPlace{part, b}] = newDisk(c, part, b)
+		}
+		c.controller.add(part, replicas)
+	}
+	return c
+}
+
+func newDisk(c *Cluster, part *Partition, broker int32) *disk {
+	d := &disk{cluster: c, part: part, broker: broker, who: fmt.Sprintf("disk %d %s", broker, part.Topic), checkedEpoch: -1}
+	d.arm = c.instants.actor("disk %d %d", broker, part.index)
+	d.log = memory.New(memory.Config{})
+	return d
+}
+
+// end stops everything and looks once more.
+func (c *Cluster) end() {
+	c.cancel()
+	c.StoreUp()
+	for _, p := range c.producers {
+		p.Stop()
+	}
+	for _, b := range c.brokerIDs() {
+		if p := c.process(b); p != nil {
+			c.network.healAll()
+			p.end()
+		}
+	}
+	c.ending.Wait()
+	c.fail()
+}
+
+// fail fails the test if a violation was found.
+func (c *Cluster) fail() {
+	if violations := c.Violations(); len(violations) > 0 && !c.cfg.ExpectViolations && !c.t.Failed() {
+		c.t.Errorf("seed %d: %s\nthe last that happened:\n%s", c.cfg.Seed, violations[0], c.told)
+	}
+}
+
+// violate notes that something happened that must not.
+func (c *Cluster) violate(format string, args ...any) {
+	text := fmt.Sprintf("at %s: ", c.instants.now()) + fmt.Sprintf(format, args...)
+	c.trace.add("truth", "a violation")
+	story := c.trace.Story()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.violations = append(c.violations, text)
+	if c.told == "" {
+		c.told = story
+	}
+}
+
+// Violations returns what happened that must not.
+func (c *Cluster) Violations() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.violations)
+}
+
+func (c *Cluster) must(err error) {
+	if err != nil {
+		panic(fmt.Sprintf("sim: %v", err))
+	}
+}
+
+// count counts something that happened.
+func (c *Cluster) count(what string) {
+	c.mu.Lock()
+	c.counts[what]++
+	c.mu.Unlock()
+}
+
+// Counts returns how often what happened.
+func (c *Cluster) Counts() map[string]int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return maps.Clone(c.counts)
+}
+
+func (c *Cluster) faults() Faults {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.bad
+}
+
+func (c *Cluster) process(broker int32) *process {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.processes[broker]
+}
+
+func (c *Cluster) setProcess(broker int32, p *process) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.processes[broker] = p
+}
+
+func (c *Cluster) brokerIDs() []int32 {
+	ids := make([]int32, c.cfg.Brokers)
+	for i := range ids {
+		ids[i] = int32(i + 1)
+	}
+	return ids
+}
+
+func (c *Cluster) disk(part *Partition, broker int32) *disk { return c.disks[diskPlace{part, broker}] }
+
+// appendTook notes how long a leader's append took. It never waits for the store (L1).
+func (c *Cluster) appendTook(d time.Duration) {
+	c.mu.Lock()
+	c.blocked = max(c.blocked, d)
+	c.mu.Unlock()
+	if d > 0 {
+		c.violate("an append of the leader took %s", d)
+	}
+}
+
+// deliver sends a registration to a broker.
+func (c *Cluster) deliver(broker int32, g registration) {
+	if p := c.process(broker); p != nil {
+		p.mail(g)
+	}
+}
+
+func (c *Cluster) noteState(p *process, partition segment.TopicIDPartition, s follower.State) {
+	c.count("state " + string(s.Kind))
+	if s.Kind != follower.Fallback {
+		return
+	}
+	c.count("fallback: " + string(s.Reason))
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.fallbacks = append(c.fallbacks, Fallback{At: c.instants.now(), Broker: p.id, Partition: partition, State: s})
+}
+
+func (c *Cluster) noteGet(broker int32, f follower.SegmentFetch) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.gets[broker]++
+}

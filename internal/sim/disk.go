@@ -1,0 +1,316 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/walhop/walhop/internal/batch"
+	"github.com/walhop/walhop/leader"
+	"github.com/walhop/walhop/unifiedlog/memory"
+)
+
+// disk is one partition on the disk of one broker. It outlives the broker's process.
+type disk struct {
+	cluster *Cluster
+	part    *Partition
+	broker  int32
+	who     string
+	arm     *actor // writes take time
+
+	mu  sync.Mutex // held over one operation of the log and the look at it, never over time
+	log *memory.Log
+	// owner is the running process. What a killed one still does is swallowed.
+	owner *process
+	// checkedEpoch and checkedTo say up to where the log is known to be that of the leader of an epoch.
+	checkedEpoch int32
+	checkedTo    int64
+	end          int64 // the log's end after the last operation
+	// highWatermark is the checkpoint on disk.
+	highWatermark int64
+	traffic       Traffic
+	behindSince   time.Time // since when the leader has been ahead and the end has stood still, zero while it is not
+}
+
+// Traffic counts what came to followers, by the way it came.
+type Traffic struct {
+	// StoreBytes and StoreBatches came through the store, FetchBytes and FetchBatches by the ordinary fetch.
+	StoreBytes, StoreBatches, FetchBytes, FetchBatches int64
+	// Longest is the longest time that a follower stood still while its leader was ahead.
+	Longest time.Duration
+	// Lags are the times from a leader's append to a follower's, in the order of the appends.
+	Lags []time.Duration
+}
+
+// Share returns the share of the bytes that came by the ordinary fetch, 0 if there were none.
+func (t Traffic) Share() float64 {
+	if t.FetchBytes == 0 {
+		return 0
+	}
+	return float64(t.FetchBytes) / float64(t.FetchBytes+t.StoreBytes)
+}
+
+// String describes the traffic in a line.
+func (t Traffic) String() string {
+	return fmt.Sprintf("%d batches through the store, %d by the ordinary fetch (%.2f %% of the bytes), longest stand-still %s, lag p50 %s max %s",
+		t.StoreBatches, t.FetchBatches, 100*t.Share(), t.Longest, Percentile(t.Lags, 50), Percentile(t.Lags, 100))
+}
+
+// mount is a disk as one process sees it. It implements leader.Log and follower.Log.
+type mount struct {
+	*disk
+	process *process
+}
+
+var errKilled = fmt.Errorf("sim: the process is dead")
+
+// do runs op on the log, unless the process is dead, and looks at what it did to the end.
+func (m *mount) do(ctx context.Context, op func(log *memory.Log) error) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.owner != m.process {
+		return errKilled
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	err := op(m.log)
+	m.noteEnd()
+	return err
+}
+
+// noteEnd keeps the book of how long the log's end stands still.
+func (d *disk) noteEnd() {
+	end, _ := d.log.End()
+	if end == d.end {
+		return
+	}
+	d.end = end
+	if !d.behindSince.IsZero() {
+		d.traffic.Longest = max(d.traffic.Longest, time.Since(d.behindSince))
+		d.behindSince = time.Time{}
+	}
+	if d.part.leaderEnd.Load() > end {
+		d.behindSince = time.Now()
+	}
+}
+
+// leaderAt notes that the leader's log has grown.
+func (d *disk) leaderAt(end int64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.owner == nil {
+		d.behindSince = time.Time{}
+	} else if end > d.end && d.behindSince.IsZero() {
+		d.behindSince = time.Now()
+	}
+}
+
+// Start implements leader.Log.
+func (m *mount) Start() int64 { return m.log.Start() }
+
+// End implements leader.Log and follower.Log.
+func (m *mount) End() (logEndOffset int64, lastEpoch int32) { return m.log.End() }
+
+// Read implements leader.Log.
+func (m *mount) Read(ctx context.Context, offset int64, dst []byte) (n int, err error) {
+	err = m.do(ctx, func(log *memory.Log) error {
+		n, err = log.Read(ctx, offset, dst)
+		return err
+	})
+	return n, err
+}
+
+// AppendAsFollower implements follower.Log: what comes from the store.
+func (m *mount) AppendAsFollower(ctx context.Context, leaderEpoch int32, expectedOffset int64, batches []byte) error {
+	op := m.arm.next()
+	if err := m.arm.take(ctx, op, m.arm.chance.between(op, "append", 20*time.Microsecond, 80*time.Microsecond)); err != nil {
+		return err
+	}
+	err := m.do(ctx, func(log *memory.Log) error {
+		if m.cluster.cfg.Break.IgnoreExpectedOffset {
+			expectedOffset, _ = log.End() // the guard taken away: Kafka's own append takes a gap for compaction
+		}
+		before, _ := log.End()
+		if err := log.AppendAsFollower(ctx, leaderEpoch, expectedOffset, batches); err != nil {
+			return err
+		}
+		m.appended(leaderEpoch, before, batches, true)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return m.settle(op)
+}
+
+// appendFetched appends what an ordinary fetch brought from offset on.
+func (m *mount) appendFetched(ctx context.Context, leaderEpoch int32, offset int64, batches []byte) error {
+	op := m.arm.next()
+	if err := m.arm.take(ctx, op, m.arm.chance.between(op, "append", 20*time.Microsecond, 80*time.Microsecond)); err != nil {
+		return err
+	}
+	err := m.do(ctx, func(log *memory.Log) error {
+		if first, err := batch.ParseHeader(batches); err == nil && first.BaseOffset < offset && log.Start() == offset && log.Size() == 0 {
+			// A log that was emptied to start inside a batch starts at that batch, as in Kafka.
+			log.TruncateFullyAndStartAt(first.BaseOffset)
+			offset = first.BaseOffset
+		}
+		if err := log.AppendAsFollower(ctx, leaderEpoch, offset, batches); err != nil {
+			return err
+		}
+		m.appended(leaderEpoch, offset, batches, false)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return m.settle(op)
+}
+
+// settle tells the broker that the log has moved, and lets a moment pass: what the broker does about it and what the
+// caller does after its append must not share an instant (D2).
+func (m *mount) settle(op uint64) error {
+	m.process.moved(m.part)
+	_ = m.arm.take(context.Background(), op, 1)
+	return nil
+}
+
+// appended holds what a follower has appended against the truth and counts it. It is called with mu held.
+func (m *mount) appended(leaderEpoch int32, from int64, batches []byte, store bool) {
+	m.verify(leaderEpoch)
+	to, _ := m.log.End()
+	n := int64(0)
+	scanner := batch.NewScanner(batches)
+	for scanner.Next() {
+		n++
+		if at, ok := m.part.appendedAt(scanner.Header().LeaderEpoch, scanner.Header().BaseOffset); ok {
+			m.traffic.Lags = append(m.traffic.Lags, time.Since(at))
+		}
+	}
+	if store {
+		m.traffic.StoreBytes += int64(len(batches))
+		m.traffic.StoreBatches += n
+		m.cluster.trace.add(m.who, "appends [%d,%d) from the store in epoch %d", from, to, int64(leaderEpoch))
+		return
+	}
+	m.traffic.FetchBytes += int64(len(batches))
+	m.traffic.FetchBatches += n
+	m.cluster.trace.add(m.who, "appends [%d,%d) by the ordinary fetch in epoch %d", from, to, int64(leaderEpoch))
+}
+
+// verify holds the log against that of the leader of the epoch: the whole log when the epoch is new or the log was
+// truncated, otherwise what is new. It is called with mu held.
+func (d *disk) verify(leaderEpoch int32) {
+	from := d.checkedTo
+	if d.checkedEpoch != leaderEpoch {
+		from = d.log.Start()
+	}
+	wrong, end := d.part.truth.check(leaderEpoch, from, d.log.Bytes(from))
+	if wrong != "" {
+		d.cluster.violate("%s: %s", d.who, wrong)
+	}
+	d.checkedEpoch, d.checkedTo = leaderEpoch, end
+}
+
+// truncated notes a truncation that the broker asked for; why says who did. It is called with mu held, by an op of do.
+func (m *mount) truncated(why string, before int64) {
+	after, _ := m.log.End()
+	m.checkedEpoch = -1
+	m.cluster.trace.add(m.who, "truncates from %d to %d, "+why, before, after)
+}
+
+// crash loses what was not flushed.
+func (d *disk) crash() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	before, _ := d.log.End()
+	after := d.log.Crash()
+	d.owner, d.end, d.checkedEpoch, d.behindSince = nil, after, -1, time.Time{}
+	d.highWatermark = min(d.highWatermark, after)
+	if after < before {
+		d.cluster.trace.add(d.who, "loses [%d,%d) in the crash", after, before)
+	}
+}
+
+// mountFor gives the disk to a process.
+func (d *disk) mountFor(p *process) *mount {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.owner = p
+	return &mount{disk: d, process: p}
+}
+
+var _ leader.Log = (*mount)(nil)
+
+// lead makes the log the leader's in a new epoch.
+func (m *mount) lead(epoch int32, start, logStart *int64, lastEpoch *int32) error {
+	return m.do(m.process.ctx, func(log *memory.Log) (err error) {
+		*logStart = log.Start()
+		_, *lastEpoch = log.End()
+		*start, err = log.Lead(epoch)
+		m.behindSince, m.checkedEpoch = time.Time{}, -1
+		return err
+	})
+}
+
+// follow makes the log a follower's in the epoch.
+func (m *mount) follow(epoch int32) error {
+	return m.do(m.process.ctx, func(log *memory.Log) error { return log.Follow(epoch) })
+}
+
+// write appends a leader's batch and returns its offsets.
+func (m *mount) write(ctx context.Context, epoch int32, raw []byte) (first, next int64, err error) {
+	err = m.do(ctx, func(log *memory.Log) error {
+		var last int64
+		if first, last, err = log.Append(ctx, epoch, raw); err != nil {
+			return err
+		}
+		next = last + 1
+		stored := log.Bytes(first)
+		header, err := batch.ParseHeader(stored)
+		if err != nil {
+			return err
+		}
+		m.part.truth.wrote(&header, stored)
+		m.part.noteAppended(epoch, first)
+		m.part.leaderEnd.Store(next)
+		m.cluster.trace.add(m.who, "appends [%d,%d) as leader of epoch %d", first, next, int64(epoch))
+		return nil
+	})
+	return first, next, err
+}
+
+// deleteRecords moves the log start.
+func (m *mount) deleteRecords(ctx context.Context, start int64) {
+	err := m.do(ctx, func(log *memory.Log) error {
+		err := log.DeleteRecords(start)
+		if err == nil {
+			m.part.truth.deletes(start)
+		}
+		m.checkedTo = max(m.checkedTo, log.Start())
+		return err
+	})
+	if err == nil {
+		m.cluster.trace.add(m.who, "starts at %d", start)
+		m.process.moved(m.part)
+	}
+}
+
+// checkpoint returns the high watermark on disk.
+func (d *disk) checkpoint() int64 {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.highWatermark
+}
+
+// flush makes what the log holds survive a crash, and notes the high watermark.
+func (m *mount) flush(highWatermark int64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.owner == m.process {
+		m.log.Flush()
+		m.highWatermark = min(highWatermark, m.end)
+	}
+}

@@ -1,0 +1,183 @@
+package sim
+
+import (
+	"slices"
+	"time"
+
+	"github.com/walhop/walhop/follower"
+	"github.com/walhop/walhop/leader"
+)
+
+// role is what a process does for one partition, in one leader epoch. The fields are guarded by the process's mutex.
+type role struct {
+	process *process
+	part    *Partition
+	log     *mount
+
+	epoch         int32
+	leader        int32
+	highWatermark int64
+	replicas      []int32
+	brokers       map[int32]int64 // broker epochs of the replicas, as far as they are alive
+
+	// A leader's.
+	leadership *leader.Leadership
+	epochStart int64
+	isr        []int32 // as the controller has it
+	asked      []int32 // the ISR asked for and not yet answered, nil if there is none
+	version    int
+	since      time.Time // start of the leadership
+	waiting    []waiter
+	samples    map[int32]kafkaSample // only where Break.OverwrittenSample asks for them
+
+	// A follower's.
+	following *follower.Following
+}
+
+// waiter waits for the high watermark to reach an offset: a produce request with acks=all.
+type waiter struct {
+	offset int64
+	done   func(acknowledged bool)
+}
+
+func (r *role) leads() bool { return r.leader == r.process.id }
+
+// members returns the replicas that count as in the ISR while a change of it is under way: those of before and after.
+func (r *role) members() []int32 {
+	all := slices.Clone(r.isr)
+	for _, m := range r.asked {
+		if !slices.Contains(all, m) {
+			all = append(all, m)
+		}
+	}
+	return all
+}
+
+// apply carries out what the controller says of a partition. It runs on the process's own goroutine, one after another,
+// since Stop and Resign wait.
+func (p *process) apply(g registration) {
+	key := g.part.Key()
+	r := p.role(key)
+	if r == nil {
+		r = &role{process: p, part: g.part, log: p.cluster.disk(g.part, p.id).mountFor(p), epoch: -1, leader: nobody}
+		r.highWatermark = r.log.checkpoint()
+		p.mu.Lock()
+		p.roles[key] = r
+		p.order = append(p.order, r)
+		p.mu.Unlock()
+	}
+	if g.epoch == r.epoch {
+		p.refresh(r, g)
+		return
+	}
+	if g.epoch < r.epoch {
+		return
+	}
+	p.leave(r)
+	p.mu.Lock()
+	r.epoch, r.leader = g.epoch, g.leader
+	r.replicas, r.brokers, r.isr, r.asked, r.version = g.replicas, g.brokers, g.isr, nil, g.version
+	p.mu.Unlock()
+	switch g.leader {
+	case p.id:
+		p.lead(r, g)
+	case nobody:
+	default:
+		p.follow(r)
+	}
+}
+
+// refresh takes over what changed within an epoch.
+func (p *process) refresh(r *role, g registration) {
+	p.mu.Lock()
+	r.replicas, r.brokers = g.replicas, g.brokers
+	if g.version > r.version {
+		r.isr, r.version, r.asked = g.isr, g.version, nil
+	}
+	p.mu.Unlock()
+	p.advance(r)
+}
+
+// leave ends what the process did in the older epoch. Stop and Resign come before anything that touches the log (B5).
+func (p *process) leave(r *role) {
+	p.mu.Lock()
+	following, leadership, waiting := r.following, r.leadership, r.waiting
+	r.following, r.leadership, r.waiting = nil, nil, nil
+	p.mu.Unlock()
+	if following != nil {
+		p.stopReporting(r)
+		following.Stop()
+	}
+	if leadership != nil {
+		leadership.Resign()
+	}
+	for _, w := range waiting {
+		w.done(false)
+	}
+}
+
+// lead begins a leadership: after the last append as a follower, and once the epoch's start is in the epoch cache (B5).
+func (p *process) lead(r *role, g registration) {
+	var start, logStart int64
+	var lastEpoch int32
+	err := r.log.lead(g.epoch, &start, &logStart, &lastEpoch)
+	if err != nil {
+		if !p.dead() {
+			p.cluster.violate("%s cannot lead %s in epoch %d: %v", p.who, r.part, g.epoch, err)
+		}
+		return
+	}
+	lost := r.part.truth.elected(g.epoch, logStart, start, lastEpoch)
+	r.part.leaderEnd.Store(start)
+	if len(lost) > 0 && !g.unclean {
+		p.cluster.violate("%s lost what was committed, though %d of its ISR was elected: %v", r.part, p.id, lost)
+	}
+	p.cluster.trace.add(p.who, "leads "+r.part.Topic+" in epoch %d from %d on", int64(g.epoch), start)
+	leadership, err := p.uploader.Lead(r.part.TopicIDPartition, g.epoch, start, r.log)
+	if err != nil {
+		if !p.dead() && p.uploader.Err() == nil {
+			p.cluster.violate("%s: Lead of %s in epoch %d: %v", p.who, r.part, g.epoch, err)
+		}
+	}
+	p.mu.Lock()
+	r.leadership, r.epochStart, r.since = leadership, start, time.Now()
+	r.highWatermark = min(r.highWatermark, start)
+	p.mu.Unlock()
+	p.advance(r)
+}
+
+// follow begins to follow.
+func (p *process) follow(r *role) {
+	if err := r.log.follow(r.epoch); err != nil {
+		if !p.dead() {
+			p.cluster.violate("%s cannot follow %s in epoch %d: %v", p.who, r.part, r.epoch, err)
+		}
+		return
+	}
+	p.cluster.trace.add(p.who, "follows %d in "+r.part.Topic+" in epoch %d", int64(r.leader), int64(r.epoch))
+	following, err := p.replicator.Follow(r.part.TopicIDPartition, r.leader, r.epoch, r.log)
+	if err != nil {
+		if !p.dead() {
+			p.cluster.violate("%s: Follow of %s in epoch %d: %v", p.who, r.part, r.epoch, err)
+		}
+		return
+	}
+	p.mu.Lock()
+	r.following = following
+	p.mu.Unlock()
+	p.startReporting(r)
+}
+
+// learn takes over what a leader's answer says of the high watermark and of the log start. The high watermark comes from
+// there and never from an event (B3).
+func (p *process) learn(r *role, highWatermark, logStart int64) {
+	end, _ := r.log.End()
+	p.mu.Lock()
+	if !r.leads() {
+		r.highWatermark = max(r.highWatermark, min(highWatermark, end))
+	}
+	p.mu.Unlock()
+	if logStart > r.log.Start() && logStart <= end {
+		r.log.deleteRecords(p.ctx, logStart)
+	}
+}

@@ -1,0 +1,242 @@
+package sim
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/walhop/walhop/metadata"
+	"github.com/walhop/walhop/metadata/memlog"
+	"github.com/walhop/walhop/walstorage"
+)
+
+// topicWeather is what the metadata topic does to events.
+type topicWeather struct {
+	cluster *Cluster
+	topic   *memlog.Topic
+
+	mu      sync.Mutex
+	down    map[int32]bool // brokers whose publications have an unknown outcome and are not stored
+	deaf    map[int32]bool // brokers that get no event: they are lost, and show as a gap with the next one
+	behind  map[int32]time.Duration
+	stored  map[eventPlace]time.Duration // when an event is in the topic
+	refuses func(e *metadata.Event) bool
+}
+
+// eventPlace names one event of a broker.
+type eventPlace struct {
+	broker   int32
+	epoch    int64
+	sequence int64
+}
+
+func newTopicWeather(c *Cluster) *topicWeather {
+	topic, err := memlog.New(memlog.Config{})
+	if err != nil {
+		panic(err)
+	}
+	return &topicWeather{
+		cluster: c, topic: topic, down: map[int32]bool{}, deaf: map[int32]bool{}, behind: map[int32]time.Duration{},
+		stored: map[eventPlace]time.Duration{},
+	}
+}
+
+// faultsFor returns the script of the handle of one process.
+func (w *topicWeather) faultsFor(p *process) memlog.Faults {
+	return memlog.Faults{
+		Publish: func(call memlog.PublishCall) memlog.PublishFault { return w.publish(p, call) },
+		Subscribe: func(call memlog.SubscribeCall) memlog.SubscribeFault {
+			op := p.subscribing.next()
+			return memlog.SubscribeFault{Delay: p.subscribing.due(op, w.cluster.cfg.PublishLatency)}
+		},
+		Deliver: func(d memlog.Delivery) memlog.DeliveryFault { return w.deliver(p, d) },
+	}
+}
+
+func (w *topicWeather) publish(p *process, call memlog.PublishCall) memlog.PublishFault {
+	bad := w.cluster.faults()
+	a, op := p.publishing, uint64(call.Number)
+	latency := a.chance.between(op, "latency", w.cluster.cfg.PublishLatency/2, w.cluster.cfg.PublishLatency*3/2)
+	fault := memlog.PublishFault{Delay: a.due(op, latency)}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch {
+	case w.down[p.id]:
+		fault.Err = metadata.ErrUnknownOutcome
+	case a.chance.happens(op, "event lost", bad.PublishLost):
+		w.cluster.count("publication lost")
+		fault.Err = metadata.ErrUnknownOutcome
+	case a.chance.happens(op, "answer lost", bad.PublishAnswerLost):
+		w.cluster.count("publication's answer lost")
+		fault.Err, fault.Stored = metadata.ErrUnknownOutcome, call.Events
+		fallthrough
+	default:
+		at := w.cluster.instants.now() + fault.Delay
+		for i := range call.Events {
+			w.stored[eventPlace{p.id, call.Segment.BrokerEpoch, call.Sequence + int64(i)}] = at
+		}
+	}
+	return fault
+}
+
+func (w *topicWeather) deliver(p *process, d memlog.Delivery) memlog.DeliveryFault {
+	bad := w.cluster.faults()
+	a, op := p.delivering[d.Segment.BrokerID], uint64(d.Sequence)
+	latency := a.chance.between(op, "latency", w.cluster.cfg.DeliveryLatency/2, w.cluster.cfg.DeliveryLatency*3/2)
+	if a.chance.happens(op, "event late", bad.EventLate) {
+		w.cluster.count("event late")
+		latency += a.chance.between(op, "lateness", 10*time.Millisecond, 2*time.Second)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	latency += w.behind[p.id]
+	// The delay counts from when the event was stored; it ends at an instant of this subscriber's.
+	now := w.cluster.instants.now()
+	at, known := w.stored[eventPlace{d.Segment.BrokerID, d.Segment.BrokerEpoch, d.Sequence}]
+	if !known {
+		at = now
+	}
+	fault := memlog.DeliveryFault{Delay: now + a.due(op, max(0, at+latency-now)) - at}
+	switch {
+	case w.deaf[p.id]:
+		fault.Lose = true
+	case a.chance.happens(op, "event gone", bad.EventGone):
+		w.cluster.count("event gone")
+		fault.Lose = true
+	case a.chance.happens(op, "event twice", bad.EventTwice):
+		w.cluster.count("event twice")
+		fault.Repeat = 1
+	}
+	return fault
+}
+
+func (w *topicWeather) set(m map[int32]bool, on bool, brokers []int32) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(brokers) == 0 {
+		brokers = w.cluster.brokerIDs()
+	}
+	for _, b := range brokers {
+		m[b] = on
+	}
+}
+
+// publisher is a metadata log that holds each publication against what must be true of it: the object is stored, whole
+// (L2), events come in the order in which their segments were sealed, and a sequence is never reused (L3).
+type publisher struct {
+	metadata.Log
+	process *process
+	keys    walstorage.Keys
+
+	mu     sync.Mutex
+	events map[int64]walstorage.SegmentID
+	newest uint32 // number of the segment published last
+}
+
+func newPublisher(log metadata.Log, p *process) *publisher {
+	keys, err := walstorage.NewKeys("", clusterID)
+	if err != nil {
+		panic(err)
+	}
+	return &publisher{Log: log, process: p, keys: keys, events: map[int64]walstorage.SegmentID{}}
+}
+
+func (l *publisher) Publish(ctx context.Context, events ...*metadata.Event) (int, error) {
+	if l.process.dead() {
+		return 0, metadata.ErrClosed
+	}
+	for _, e := range events {
+		if wrong := l.look(e); wrong != "" {
+			l.process.cluster.violate("%s publishes event %d: %s", l.process.who, e.Sequence, wrong)
+		}
+		if refuses := l.process.cluster.topic.refuses; refuses != nil && refuses(e) {
+			return 0, fmt.Errorf("%w: refused", metadata.ErrInvalid)
+		}
+	}
+	first, number := events[0].Sequence, int64(sealNumber(events[0].Segment.ID))
+	stored, err := l.Log.Publish(ctx, events...)
+	if err == nil {
+		l.process.cluster.trace.add(l.process.who, "published %d events from sequence %d, segment %d, on", int64(stored), first, number)
+	} else if !l.process.dead() {
+		l.process.cluster.trace.add(l.process.who, "published %d of %d events from sequence %d on", int64(stored), int64(len(events)), first)
+	}
+	return stored, err
+}
+
+// Subscribe returns a subscription that yields no two items at one instant: a gap and the event that showed it come
+// together otherwise, and who has heard of what would be up to the scheduler (D2).
+func (l *publisher) Subscribe(ctx context.Context, from metadata.Position) (metadata.Subscription, error) {
+	s, err := l.Log.Subscribe(ctx, from)
+	if err != nil {
+		return nil, err
+	}
+	return &paced{Subscription: s, process: l.process, last: -1}, nil
+}
+
+type paced struct {
+	metadata.Subscription
+	process *process
+	last    time.Duration
+}
+
+func (s *paced) Next(ctx context.Context) (metadata.Item, error) {
+	item, err := s.Subscription.Next(ctx)
+	if err != nil {
+		return item, err
+	}
+	if now := s.process.cluster.instants.now(); now == s.last {
+		if err := s.process.subscribing.take(ctx, s.process.subscribing.next(), 1); err != nil {
+			return metadata.Item{}, err
+		}
+	}
+	s.last = s.process.cluster.instants.now()
+	return item, nil
+}
+
+// look returns what is wrong with an event, "" if nothing is.
+func (l *publisher) look(e *metadata.Event) string {
+	id := e.Segment.ID
+	object, stored := l.process.cluster.weather.store.Object(l.keys.Key(id))
+	if !stored {
+		return fmt.Sprintf("segment %s is not stored", id)
+	}
+	if int64(len(object)) != e.ObjectSize {
+		return fmt.Sprintf("segment %s has %d bytes, the event says %d", id, len(object), e.ObjectSize)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if was, again := l.events[e.Sequence]; again {
+		if was != id {
+			return fmt.Sprintf("the sequence was that of segment %s and is that of segment %s", was, id)
+		}
+		return ""
+	}
+	if number := sealNumber(id); number <= l.newest {
+		return fmt.Sprintf("segment number %d comes after number %d", number, l.newest)
+	}
+	l.events[e.Sequence], l.newest = id, sealNumber(id)
+	return ""
+}
+
+// sealing is where the random bits of segment ids come from: they count the segments of a process, so that the order of
+// sealing can be read off an id.
+type sealing struct {
+	chance chance
+	sealed uint32
+}
+
+func (s *sealing) Read(p []byte) (int, error) {
+	s.sealed++
+	for i := range p {
+		p[i] = byte(s.chance.bits(uint64(s.sealed), "id") >> (8 * (i % 8)))
+	}
+	if len(p) >= 4 {
+		binary.BigEndian.PutUint32(p[len(p)-4:], s.sealed)
+	}
+	return len(p), nil
+}
+
+// sealNumber returns the number that sealing has put into an id, from 1.
+func sealNumber(id walstorage.SegmentID) uint32 { return binary.BigEndian.Uint32(id.UUID[12:]) }

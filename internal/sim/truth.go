@@ -1,0 +1,204 @@
+package sim
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/walhop/walhop/internal/batch"
+	"github.com/walhop/walhop/unifiedlog/memory"
+)
+
+// truth is what really happened to one partition: what the leader of each epoch wrote, which log each epoch began on,
+// and what was committed. Nobody in the cluster knows it; the logs are held against it.
+type truth struct {
+	mu        sync.Mutex
+	lineages  map[int32]lineage
+	batches   map[place]*written
+	bases     map[int32][]int64 // of the batches of an epoch, ascending
+	deleted   int64             // a leader's log has begun here: what lies below is of no interest to anybody
+	committed []commit          // one entry for each epoch that committed something, oldest first
+}
+
+// place is where a batch was written first. A leader epoch has one leader, so a place has one batch for ever (B6).
+type place struct {
+	epoch int32
+	base  int64
+}
+
+type written struct {
+	last      int64
+	sum       uint64
+	compacted bool
+}
+
+// commit says that in the epoch everything below end was committed.
+type commit struct {
+	epoch int32
+	end   int64
+}
+
+// lineage is the leader epochs of a log, oldest first, with the offsets at which they began: Kafka's epoch cache, for
+// the log that the leader of the last of these epochs has.
+type lineage []memory.EpochStart
+
+// at returns the epoch of the batch that holds offset, -1 if the lineage begins later.
+func (l lineage) at(offset int64) int32 {
+	epoch := int32(-1)
+	for _, e := range l {
+		if e.Start > offset {
+			break
+		}
+		epoch = e.Epoch
+	}
+	return epoch
+}
+
+// end returns where the epoch ends in this lineage, -1 if it is not in it and the largest offset for the last epoch.
+func (l lineage) end(epoch int32) int64 {
+	for i, e := range l {
+		if e.Epoch == epoch {
+			if i+1 < len(l) {
+				return l[i+1].Start
+			}
+			return 1<<63 - 1
+		}
+	}
+	return -1
+}
+
+func newTruth() *truth {
+	return &truth{lineages: map[int32]lineage{}, batches: map[place]*written{}, bases: map[int32][]int64{}}
+}
+
+// elected notes that the leader of epoch begins it at start, on a log whose last batch is of lastEpoch (-1: it has none)
+// and that begins at logStart. It returns what was committed and is not in that log: after a clean election that is a
+// violation, after an unclean one it is forgotten.
+func (t *truth) elected(epoch int32, logStart, start int64, lastEpoch int32) (lost []string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var line lineage
+	for _, e := range t.lineages[lastEpoch] {
+		if e.Start < start {
+			line = append(line, e)
+		}
+	}
+	t.lineages[epoch] = append(line, memory.EpochStart{Epoch: epoch, Start: start})
+	line = t.lineages[epoch]
+	t.committed = slices.DeleteFunc(t.committed, func(c commit) bool {
+		if c.end <= logStart || line.end(c.epoch) >= c.end {
+			return false
+		}
+		lost = append(lost, fmt.Sprintf("committed up to %d in epoch %d, in the log of epoch %d that one ends at %d", c.end, c.epoch, epoch, max(0, line.end(c.epoch))))
+		return true
+	})
+	return lost
+}
+
+// wrote notes a batch that the leader of its epoch has appended.
+func (t *truth) wrote(header *batch.Header, raw []byte) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.batches[place{header.LeaderEpoch, header.BaseOffset}] = &written{last: header.LastOffset(), sum: hashBytes(raw)}
+	t.bases[header.LeaderEpoch] = append(t.bases[header.LeaderEpoch], header.BaseOffset)
+}
+
+// deletes notes that a leader's log begins at start.
+func (t *truth) deletes(start int64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.deleted = max(t.deleted, start)
+}
+
+// compacted notes that compaction may remove what lies wholly in [from, to).
+func (t *truth) compacted(from, to int64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for at, w := range t.batches {
+		if at.base >= from && w.last < to {
+			w.compacted = true
+		}
+	}
+}
+
+// commits notes that the leader of epoch has moved the high watermark to end.
+func (t *truth) commits(epoch int32, end int64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	of := t.lineages[epoch].at(end - 1)
+	i := slices.IndexFunc(t.committed, func(c commit) bool { return c.epoch == of })
+	if i < 0 {
+		t.committed = append(t.committed, commit{epoch: of, end: end})
+		return
+	}
+	t.committed[i].end = max(t.committed[i].end, end)
+}
+
+// check holds batches against the log that the leader of epoch has: they begin at from, which is the end of what stands
+// before them. It returns what is wrong, "" if nothing is, and the end of the batches.
+func (t *truth) check(epoch int32, from int64, batches []byte) (wrong string, end int64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	line := t.lineages[epoch]
+	if line == nil {
+		return fmt.Sprintf("nobody led epoch %d", epoch), from
+	}
+	scanner := batch.NewScanner(batches)
+	for scanner.Next() {
+		header := scanner.Header()
+		base := header.BaseOffset
+		if header.NextOffset() <= t.deleted {
+			from = header.NextOffset() // the leader's answers move the log start past it
+			continue
+		}
+		if of := line.at(base); of >= 0 && of != header.LeaderEpoch {
+			return fmt.Sprintf("diverged: the batch at %d is of epoch %d, in the log of epoch %d it is of epoch %d", base, header.LeaderEpoch, epoch, of), from
+		}
+		is := t.batches[place{header.LeaderEpoch, base}]
+		switch {
+		case is == nil:
+			return fmt.Sprintf("nobody wrote a batch of epoch %d at %d", header.LeaderEpoch, base), from
+		case is.last != header.LastOffset() || is.sum != hashBytes(scanner.Bytes()):
+			return fmt.Sprintf("the batch of epoch %d at %d is not what the leader wrote", header.LeaderEpoch, base), from
+		case header.LastOffset() >= line.end(header.LeaderEpoch):
+			return fmt.Sprintf("diverged: the batch [%d,%d] of epoch %d is not in the log of epoch %d", base, header.LastOffset(), header.LeaderEpoch, epoch), from
+		}
+		if missing, ok := t.missing(line, from, base); ok {
+			return fmt.Sprintf("hole: the batch at %d is missing, the log goes on at %d", missing, base), from
+		}
+		from = header.NextOffset()
+	}
+	if err := scanner.Err(); err != nil {
+		return err.Error(), from
+	}
+	return "", from
+}
+
+// missing returns the base of a batch of the lineage within [from, to) that compaction has not removed.
+func (t *truth) missing(line lineage, from, to int64) (int64, bool) {
+	if from >= to {
+		return 0, false
+	}
+	for _, e := range line {
+		bases := t.bases[e.Epoch]
+		i, _ := slices.BinarySearch(bases, max(from, t.deleted))
+		for ; i < len(bases) && bases[i] < min(to, line.end(e.Epoch)); i++ {
+			if !t.batches[place{e.Epoch, bases[i]}].compacted {
+				return bases[i], true
+			}
+		}
+	}
+	return 0, false
+}
+
+// isCompacted tells whether compaction may have removed the batch.
+func (t *truth) isCompacted(raw []byte) bool {
+	header, err := batch.ParseHeader(raw)
+	if err != nil {
+		return false
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	w := t.batches[place{header.LeaderEpoch, header.BaseOffset}]
+	return w != nil && w.compacted
+}

@@ -1,0 +1,166 @@
+package sim
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/walhop/walhop/walstorage"
+	"github.com/walhop/walhop/walstorage/objectstore/memory"
+)
+
+// Latency is how long one request to the store takes: lognormal around Median, Sigma wide, and PerMiB for each MiB, at
+// least Least.
+type Latency struct {
+	Median, Least, PerMiB time.Duration
+	Sigma                 float64
+}
+
+func (l Latency) draw(c chance, op uint64, size int64) time.Duration {
+	d := c.lognormal(op, "latency", l.Median, l.Sigma) + l.PerMiB*time.Duration(size)/(1<<20)
+	return max(d, l.Least)
+}
+
+// The latencies of S3 Express One Zone, as far as they are known from outside.
+var (
+	S3ExpressPut = Latency{Median: 6500 * time.Microsecond, Sigma: 0.24, Least: time.Millisecond, PerMiB: 10 * time.Millisecond}
+	S3ExpressGet = Latency{Median: 2500 * time.Microsecond, Sigma: 0.57, Least: time.Millisecond, PerMiB: 2 * time.Millisecond}
+)
+
+// weather is what the store does to requests. Each broker has a driver of its own on the one store.
+type weather struct {
+	cluster *Cluster
+	store   *memory.Store
+
+	mu       sync.Mutex
+	refused  map[sky]error // requests that fail after a moment
+	held     map[sky]chan struct{}
+	attempts map[attempt]uint64
+	slow     map[sky]float64 // bytes per second
+	free     map[sky]time.Time
+	missing  func(walstorage.SegmentID) bool
+}
+
+// sky is one kind of request of one broker.
+type sky struct {
+	method string
+	broker int32
+}
+
+// attempt counts the requests of one kind for one segment.
+type attempt struct {
+	sky
+	segment walstorage.SegmentID
+}
+
+// allMethods are the methods of a driver.
+var allMethods = []string{"Put", "Get", "Stat", "Delete", "List"}
+
+func newWeather(c *Cluster) *weather {
+	return &weather{
+		cluster: c, store: memory.NewStore(),
+		refused: map[sky]error{}, held: map[sky]chan struct{}{}, attempts: map[attempt]uint64{},
+		slow: map[sky]float64{}, free: map[sky]time.Time{},
+	}
+}
+
+// decide is the fault function of the driver of a process.
+func (w *weather) decide(p *process, call memory.Call) memory.Fault {
+	if p.dead() {
+		return memory.Fault{Err: walstorage.NewError(walstorage.ErrClosed, errKilled)}
+	}
+	a := p.requests[call.Method]
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	under := sky{call.Method, p.id}
+	this := attempt{under, call.Segment}
+	w.attempts[this]++
+	op := hashBytes(call.Segment.UUID[:]) + w.attempts[this]
+
+	latency := 2 * time.Millisecond
+	switch call.Method {
+	case "Put":
+		latency = w.cluster.cfg.Put.draw(a.chance, op, call.Size)
+	case "Get":
+		latency = w.cluster.cfg.Get.draw(a.chance, op, call.Size)
+	}
+	if rate := w.slow[under]; rate > 0 {
+		now := time.Now()
+		from := w.free[under]
+		if from.Before(now) {
+			from = now
+		}
+		w.free[under] = from.Add(time.Duration(float64(call.Size) / rate * float64(time.Second)))
+		latency += w.free[under].Sub(now)
+	}
+	fault := memory.Fault{Wait: w.held[under]}
+	if err := w.refused[under]; err != nil {
+		fault.Err = err
+		latency = a.chance.between(op, "refusal", time.Millisecond, 4*time.Millisecond)
+	} else if call.Method == "Get" && w.missing != nil && w.missing(call.Segment) {
+		fault.Err = walstorage.NewError(walstorage.ErrSegmentNotFound, errors.New("not here"))
+	} else {
+		w.stir(&fault, a.chance, op, call, &latency)
+	}
+	if call.Segment != (walstorage.SegmentID{}) && fault.Err == nil && fault.ErrAfter == nil && fault.LandLate == 0 && fault.FlipBit == 0 && fault.Truncate == 0 {
+		delete(w.attempts, this)
+	}
+	fault.Delay = a.due(op, latency)
+	return fault
+}
+
+// stir adds the faults of a bad day.
+func (w *weather) stir(fault *memory.Fault, c chance, op uint64, call memory.Call, latency *time.Duration) {
+	bad := w.cluster.faults()
+	unavailable := walstorage.NewError(walstorage.ErrUnavailable, errors.New("503"))
+	hit := func(what string, p float64) bool {
+		if !c.happens(op, what, p) {
+			return false
+		}
+		w.cluster.count(what)
+		return true
+	}
+	if hit("request fails", bad.RequestFails) {
+		fault.Err = unavailable
+		return
+	}
+	if hit("request is slow", bad.RequestSlow) {
+		*latency += c.between(op, "slowness", 20*time.Millisecond, 900*time.Millisecond)
+	}
+	switch call.Method {
+	case "Put":
+		switch {
+		case hit("answer lost", bad.PutAnswerLost):
+			fault.ErrAfter = unavailable
+		case hit("object late", bad.PutLandsLate):
+			fault.LandLate = c.between(op, "lateness", 50*time.Millisecond, 2*time.Second)
+		}
+	case "Get":
+		switch {
+		case hit("object corrupt", bad.GetCorrupt):
+			fault.FlipBit = 1 + int64(c.pick(op, "bit", int(8*max(call.Size, 1))))
+		case hit("object short", bad.GetShort):
+			fault.Truncate = 1 + c.pick(op, "cut", int(max(call.Size, 1)))
+		case hit("object missing", bad.GetMissing):
+			fault.Err = walstorage.NewError(walstorage.ErrSegmentNotFound, errors.New("not yet visible"))
+		}
+	}
+}
+
+func (w *weather) each(methods []string, brokers []int32, do func(sky)) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(brokers) == 0 {
+		brokers = w.cluster.brokerIDs()
+	}
+	for _, method := range methods {
+		if !slices.Contains(allMethods, method) {
+			panic(fmt.Sprintf("sim: no method %q", method))
+		}
+		for _, broker := range brokers {
+			do(sky{method, broker})
+		}
+	}
+}
