@@ -23,7 +23,7 @@ func TestL9NoPartitionStarvesAnother(t *testing.T) {
 		for i := range int32(9) {
 			quiet = append(quiet, g.lead(i+1))
 		}
-		for range 2000 { // 25 MiB
+		for range 600 { // 7.6 MiB
 			hot.appendSized(13 << 10)
 		}
 		time.Sleep(50 * time.Millisecond)

@@ -84,7 +84,7 @@ func New(cfg Config) (*Uploader, error) {
 	u := &Uploader{
 		cfg:           cfg,
 		began:         time.Now(),
-		bufferBytes:   cfg.TargetBytes + cfg.TargetBytes/8, // the index of some 200 slices fits in
+		bufferBytes:   cfg.TargetBytes + cfg.TargetBytes/16, // the index of a hundred slices fits in
 		keepBytes:     2 * (cfg.TargetBytes + cfg.MaxEventBytes),
 		wakeAssembler: make(chan struct{}, 1),
 		wakePublisher: make(chan struct{}, 1),
