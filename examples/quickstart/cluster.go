@@ -1,0 +1,207 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/walhop/walhop/follower"
+	"github.com/walhop/walhop/walstorage/segment"
+)
+
+// cluster is three brokers and a controller, which is this program: it says who leads.
+type cluster struct {
+	ctx     context.Context // ends when the cluster closes
+	cancel  context.CancelFunc
+	brokers []*broker
+	latency latencies
+
+	mu         sync.Mutex
+	partitions []*replicated
+	changed    chan struct{} // closed and replaced after each append by a follower
+}
+
+// replicated is a partition and its three replicas; the first one leads.
+type replicated struct {
+	segment.TopicIDPartition
+	replicas []*partition
+}
+
+func (r *replicated) leader() *partition { return r.replicas[0] }
+
+// newCluster starts the brokers over the directory.
+func newCluster(dir string, linger time.Duration) (c *cluster, err error) {
+	c = &cluster{changed: make(chan struct{})}
+	c.ctx, c.cancel = context.WithCancel(context.Background())
+	defer func() {
+		if err != nil {
+			c.close()
+		}
+	}()
+	cfg := brokerConfig{
+		cluster: "quickstart", linger: linger, peers: c.broker, appended: c.appended,
+		segments: filepath.Join(dir, "segments"), announcements: filepath.Join(dir, "events"),
+		// A real broker gets its epoch from the controller at each registration.
+		epoch: time.Now().UnixMilli(),
+	}
+	for _, sub := range []string{cfg.segments, cfg.announcements} {
+		if err := os.MkdirAll(sub, 0o750); err != nil {
+			return c, err
+		}
+	}
+	for id := range int32(3) {
+		cfg.id = id
+		b, err := newBroker(c.ctx, cfg)
+		if err != nil {
+			return c, fmt.Errorf("broker %d: %w", id, err)
+		}
+		c.brokers = append(c.brokers, b)
+	}
+	return c, nil
+}
+
+func (c *cluster) close() {
+	c.cancel()
+	for _, b := range c.brokers {
+		b.close()
+	}
+}
+
+func (c *cluster) broker(id int32) *broker { return c.brokers[id] }
+
+// create makes a partition of a topic, with a replica on each broker. Leaders go round.
+func (c *cluster) create(topic string, topicID uuid.UUID, number int32) *replicated {
+	c.mu.Lock()
+	first := len(c.partitions) % len(c.brokers)
+	c.mu.Unlock()
+	r := &replicated{TopicIDPartition: segment.TopicIDPartition{TopicID: topicID, Topic: topic, Partition: number}}
+	var ids []int32
+	for i := range c.brokers {
+		ids = append(ids, c.brokers[(first+i)%len(c.brokers)].id)
+	}
+	for _, id := range ids {
+		r.replicas = append(r.replicas, c.brokers[id].add(r.TopicIDPartition, ids))
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.partitions = append(c.partitions, r)
+	return r
+}
+
+// elect begins a new leader epoch of the partition and returns when both followers have made their first ordinary fetch of
+// it: what the leader appends from then on goes through the store.
+func (c *cluster) elect(r *replicated, epoch int32) error {
+	if err := r.leader().lead(epoch); err != nil {
+		return err
+	}
+	for _, p := range r.replicas[1:] {
+		if err := p.follow(r.leader().broker.id, epoch); err != nil {
+			return err
+		}
+	}
+	return c.await(10*time.Second, func() bool {
+		for _, p := range r.replicas[1:] {
+			p.mu.Lock()
+			following := p.following
+			p.mu.Unlock()
+			if following.State().Kind == follower.Starting {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+// appended is called after each append from the store.
+func (c *cluster) appended(a follower.Appended) {
+	c.latency.arrived(a, time.Now())
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	close(c.changed)
+	c.changed = make(chan struct{})
+}
+
+var errTimeout = errors.New("the followers have not caught up in time")
+
+// await waits until the condition holds. It looks again after each append, and every few milliseconds, since not
+// everything that moves is an append.
+func (c *cluster) await(limit time.Duration, holds func() bool) error {
+	ctx, cancel := context.WithTimeoutCause(c.ctx, limit, errTimeout)
+	defer cancel()
+	ticker := time.NewTicker(2 * time.Millisecond)
+	defer ticker.Stop()
+	for {
+		c.mu.Lock()
+		changed := c.changed
+		c.mu.Unlock()
+		if holds() {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-ticker.C:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// all returns the partitions.
+func (c *cluster) all() []*replicated {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return append([]*replicated(nil), c.partitions...)
+}
+
+// caughtUp tells whether both followers of the partition have what the leader has.
+func (r *replicated) caughtUp() bool {
+	end, _ := r.leader().log.End()
+	for _, p := range r.replicas[1:] {
+		if at, _ := p.log.End(); at < end {
+			return false
+		}
+	}
+	return true
+}
+
+// settle waits until every follower has everything.
+func (c *cluster) settle(limit time.Duration) error {
+	return c.await(limit, func() bool {
+		for _, r := range c.all() {
+			if !r.caughtUp() {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+// compare prints the closing line and returns how many followers' logs are not their leader's, byte for byte.
+func (c *cluster) compare(out io.Writer) (differences int) {
+	batches := 0
+	for _, r := range c.all() {
+		want := r.leader().log.Bytes(r.leader().log.Start())
+		n, _ := count(want)
+		for _, p := range r.replicas[1:] {
+			batches += n
+			if got := p.log.Bytes(p.log.Start()); !bytes.Equal(want, got) {
+				differences++
+				fmt.Fprintf(out, "%s on broker %d differs from its leader's log: %d bytes, the leader has %d\n", r, p.broker.id, len(got), len(want))
+			}
+		}
+	}
+	var through int64
+	for _, b := range c.brokers {
+		through += b.replicator.Stats().Batches
+	}
+	fmt.Fprintf(out, "replicated %d batches, %d through the store, %d differences\n", batches, through, differences)
+	return differences
+}
