@@ -2,6 +2,7 @@ package segment
 
 import (
 	"cmp"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"hash/crc32"
@@ -61,7 +62,7 @@ func (c BuilderConfig) withDefaults() (BuilderConfig, error) {
 		problem = fmt.Sprintf("TargetBytes is %d, less than the smallest batch", c.TargetBytes)
 	case c.MaxBytes < c.TargetBytes:
 		problem = fmt.Sprintf("MaxBytes is %d, less than TargetBytes, %d", c.MaxBytes, c.TargetBytes)
-	case c.MaxBytes > math.MaxInt32:
+	case c.MaxBytes > math.MaxInt32-HeaderLength:
 		problem = fmt.Sprintf("MaxBytes is %d, more than 2 GiB", c.MaxBytes)
 	case c.MaxSlices < 1:
 		problem = fmt.Sprintf("MaxSlices is %d, less than 1", c.MaxSlices)
@@ -107,17 +108,22 @@ type Appended struct {
 type Builder struct {
 	cfg BuilderConfig
 
-	base  []byte // staging buffer of TargetBytes
-	stage []byte // base, or a larger one for a batch that is a segment of its own
-	used  int    // of stage
+	// The staging buffer has the form of an object whose index is still to come: room for the header, limit bytes for
+	// the body, of which used are taken, and room for a short index and the trailer. So a body that was read in the
+	// order of the object need not be copied.
+	stage  []byte
+	limit  int
+	used   int
+	base   []byte // the staging buffer for TargetBytes; stage is another one for a batch that is a segment of its own
+	sealed bool
 
-	index   map[PartitionKey]int32 // into open
+	table   table // of open
 	open    []openSlice
 	extents []extent
 	event   int // upper bound of the event's size
 
 	// Of Seal.
-	order    []int32
+	order    []place
 	metadata Metadata
 	entries  []Slice // backs Metadata.Topics[].Slices
 }
@@ -143,33 +149,47 @@ func NewBuilder(cfg BuilderConfig) (*Builder, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &Builder{cfg: cfg, base: make([]byte, cfg.TargetBytes), index: make(map[PartitionKey]int32)}
+	b := &Builder{cfg: cfg}
+	b.base = make([]byte, b.stageLen(cfg.TargetBytes))
 	b.Reset()
 	return b, nil
 }
 
+// stageLen returns the size of a staging buffer for a body of limit bytes.
+func (b *Builder) stageLen(limit int) int {
+	return HeaderLength + limit + min(b.cfg.MaxEventBytes, max(minEventBytes, b.cfg.TargetBytes/16)) + TrailerLength
+}
+
 // Reset discards the open segment and begins an empty one. What Seal returned as Metadata is no longer valid.
 func (b *Builder) Reset() {
-	b.stage, b.used = b.base, 0
-	clear(b.index)
+	b.stage, b.limit, b.used, b.sealed = b.base, b.cfg.TargetBytes, 0, false
+	b.table.clear()
 	clear(b.open) // lets go of topic names
 	b.open, b.extents = b.open[:0], b.extents[:0]
 	b.event = maxEnvelopeBytes + maxSegmentBytes + len(b.cfg.Cluster)
 }
 
-// Buffer returns the free end of the staging buffer, at least min bytes long, for a log to read into; nil if it is
+// Buffer returns the free end of the staging buffer, at least need bytes long, for a log to read into; nil if it is
 // shorter than that: seal first. While the segment is empty the buffer grows for a batch that is larger than TargetBytes
-// (S3), up to MaxBytes; nil then means that no segment can hold min bytes. The buffer is valid until the next call of
-// Append or Reset; what was read into it and not appended is overwritten by the next read.
-func (b *Builder) Buffer(min int) []byte {
-	if free := b.stage[b.used:]; len(free) >= max(min, 1) {
-		return free
-	}
-	if b.used > 0 || min > b.cfg.MaxBytes {
+// (S3), up to MaxBytes; nil then means that no segment can hold need bytes. The buffer is valid until the next call of
+// Append, Seal or Reset; what was read into it and not appended is overwritten by the next read.
+func (b *Builder) Buffer(need int) []byte {
+	if b.sealed {
 		return nil
 	}
-	b.stage = make([]byte, min)
-	return b.stage
+	if free := b.free(); len(free) >= max(need, 1) {
+		return free
+	}
+	if b.used > 0 || need > b.cfg.MaxBytes {
+		return nil
+	}
+	b.stage, b.limit = make([]byte, b.stageLen(need)), need
+	return b.free()
+}
+
+// free is the part of the body that is not taken yet.
+func (b *Builder) free() []byte {
+	return b.stage[HeaderLength+b.used : HeaderLength+b.limit : HeaderLength+b.limit]
 }
 
 // Append takes whole batches of run from the first n bytes of the last Buffer. The headers alone are looked at, and
@@ -186,18 +206,17 @@ func (b *Builder) Buffer(min int) []byte {
 // or more; in the latter case the slice is closed, too, and the run goes on in the next segment.
 func (b *Builder) Append(run Run, n int) (Appended, error) {
 	appended := Appended{Next: run.Base}
-	if n < 0 || n > len(b.stage)-b.used {
-		return appended, invalid("n is %d, the buffer has %d bytes", n, len(b.stage)-b.used)
+	if b.sealed || n < 0 || n > b.limit-b.used {
+		return appended, invalid("n is %d, the buffer has %d bytes", n, len(b.Buffer(0)))
 	}
-	key := run.Partition.Key()
-	at, isOpen := b.index[key]
+	at, isOpen := b.table.find(&run.Partition.TopicID, run.Partition.Partition, b.open)
 	if isOpen {
 		open := &b.open[at]
 		if open.closed || open.slice.LeaderEpoch != run.LeaderEpoch || open.slice.EpochStart != run.EpochStart ||
 			open.slice.LastOffset+1 != run.Base {
 			return appended, ErrSliceClosed
 		}
-	} else if err := b.admit(run); err != nil {
+	} else if err := b.admit(&run); err != nil {
 		return appended, err
 	}
 	sliceBase := run.Base
@@ -205,34 +224,34 @@ func (b *Builder) Append(run Run, n int) (Appended, error) {
 		sliceBase = b.open[at].slice.BaseOffset
 	}
 
-	given := b.stage[b.used : b.used+n]
+	given := b.free()[:n]
 	maxTimestamp := int64(-1)
 	spanned := false
 	var err error
 	s := batch.NewScanner(given)
 	for s.Next() {
-		h := s.Header()
-		if h.LeaderEpoch != run.LeaderEpoch {
-			appended.OtherEpoch, appended.Epoch = true, h.LeaderEpoch
+		if epoch := s.LeaderEpoch(); epoch != run.LeaderEpoch {
+			appended.OtherEpoch, appended.Epoch = true, epoch
 			break
 		}
-		if h.BaseOffset < appended.Next {
+		baseOffset, lastOffset := s.BaseOffset(), s.LastOffset()
+		if baseOffset < appended.Next {
 			err = &CorruptError{
 				Where: "batch", Position: int64(s.Position()),
-				Reason: fmt.Sprintf("base offset %d is below %d, where the run stands", h.BaseOffset, appended.Next),
+				Reason: fmt.Sprintf("base offset %d is below %d, where the run stands", baseOffset, appended.Next),
 			}
 			break
 		}
-		if h.LastOffset()-sliceBase > maxSpan {
+		if lastOffset-sliceBase > maxSpan {
 			if spanned = true; !isOpen && appended.Batches == 0 {
-				err = &SpanError{Due: run.Base, BaseOffset: h.BaseOffset}
+				err = &SpanError{Due: run.Base, BaseOffset: baseOffset}
 			}
 			break
 		}
-		appended.Next = h.NextOffset()
-		appended.Bytes += h.Length
+		appended.Next = lastOffset + 1
+		appended.Bytes = s.End()
 		appended.Batches++
-		maxTimestamp = max(maxTimestamp, h.MaxTimestamp)
+		maxTimestamp = max(maxTimestamp, s.MaxTimestamp())
 	}
 	if err == nil && s.Err() != nil {
 		err = batchError(s.Err(), "batch", 0)
@@ -242,7 +261,7 @@ func (b *Builder) Append(run Run, n int) (Appended, error) {
 	}
 	if appended.Batches > 0 {
 		if !isOpen {
-			at = b.openSlice(run, key)
+			at = b.openSlice(&run)
 		}
 		b.take(at, appended, maxTimestamp)
 	}
@@ -256,12 +275,12 @@ func (b *Builder) Append(run Run, n int) (Appended, error) {
 }
 
 // admit tells whether a slice for run may begin in the open segment.
-func (b *Builder) admit(run Run) error {
+func (b *Builder) admit(run *Run) error {
 	if run.Partition.Partition < 0 || run.LeaderEpoch < -1 || run.EpochStart < 0 || run.Base < run.EpochStart {
-		return invalid("run %+v: wanted are Partition >= 0, LeaderEpoch >= -1, 0 <= EpochStart <= Base", run)
+		return invalid("run %+v: wanted are Partition >= 0, LeaderEpoch >= -1, 0 <= EpochStart <= Base", *run)
 	}
 	if problem := topicProblem(run.Partition.TopicID, run.Partition.Topic); problem != "" {
-		return invalid("run %+v: topic %s", run, problem)
+		return invalid("run %+v: topic %s", *run, problem)
 	}
 	if len(b.open) >= b.cfg.MaxSlices || b.event+sliceEventBytes(len(run.Partition.Topic)) > b.cfg.MaxEventBytes {
 		return ErrFull
@@ -276,17 +295,14 @@ func invalid(format string, args ...any) error {
 	return walstorage.NewError(walstorage.ErrInvalidArgument, fmt.Errorf(format, args...))
 }
 
-func (b *Builder) openSlice(run Run, key PartitionKey) int32 {
+func (b *Builder) openSlice(run *Run) int32 {
 	at := int32(len(b.open))
-	b.open = append(b.open, openSlice{
-		partition: run.Partition,
-		slice: Slice{
-			Partition: run.Partition.Partition, LeaderEpoch: run.LeaderEpoch, EpochStart: run.EpochStart,
-			BaseOffset: run.Base, LastOffset: run.Base - 1, MaxTimestamp: -1,
-		},
-		first: -1, last: -1,
-	})
-	b.index[key] = at
+	b.open = append(b.open, openSlice{})
+	open := &b.open[at] // filled in place
+	open.partition, open.first, open.last = run.Partition, -1, -1
+	open.slice.Partition, open.slice.LeaderEpoch, open.slice.EpochStart = run.Partition.Partition, run.LeaderEpoch, run.EpochStart
+	open.slice.BaseOffset, open.slice.LastOffset, open.slice.MaxTimestamp = run.Base, run.Base-1, -1
+	b.table.add(b.open)
 	b.event += sliceEventBytes(len(run.Partition.Topic))
 	return at
 }
@@ -294,8 +310,9 @@ func (b *Builder) openSlice(run Run, key PartitionKey) int32 {
 // take moves the end of the staging buffer behind what was appended and gives it to the slice.
 func (b *Builder) take(at int32, appended Appended, maxTimestamp int64) {
 	open := &b.open[at]
-	start, end := int32(b.used), int32(b.used+appended.Bytes)
-	b.used = int(end)
+	start := int32(HeaderLength + b.used)
+	end := start + int32(appended.Bytes)
+	b.used += appended.Bytes
 	open.slice.LastOffset = appended.Next - 1
 	open.slice.Length += int64(appended.Bytes)
 	open.slice.MaxTimestamp = max(open.slice.MaxTimestamp, maxTimestamp)
@@ -315,7 +332,7 @@ func (b *Builder) take(at int32, appended Appended, maxTimestamp int64) {
 
 // Close ends the partition's slice in the open segment, if there is one: its next bytes go into the next segment (L4).
 func (b *Builder) Close(p PartitionKey) {
-	if at, ok := b.index[p]; ok {
+	if at, ok := b.table.find(&p.TopicID, p.Partition, b.open); ok {
 		b.open[at].closed = true
 	}
 }
@@ -337,43 +354,59 @@ func (b *Builder) Full() bool {
 // nothing.
 func (b *Builder) SealedLen() int { return HeaderLength + b.used + b.event + TrailerLength }
 
-// Seal writes the open segment as one object into dst, which grows if its capacity is too small, and returns the object
-// and its Metadata. id names the segment; its time becomes the creation time, its broker epoch that of the object. The
-// Metadata belongs to the builder and is valid until Reset; Clone keeps it. The open segment is left as it is.
+// Seal ends the open segment and returns it as one object with its Metadata. id names the segment; its time becomes the
+// creation time, its broker epoch that of the object. Until Reset nothing can be appended or sealed again.
 //
-// The error is [ErrEmpty] if nothing was appended, or says that id is not valid.
+// The object is the caller's, and dst is the builder's: the object is written into dst, which grows if its capacity is
+// too small, or, where the slices were appended in the order of the object and copying can be saved, it is the staging
+// buffer itself, and dst takes its place. So the caller goes on with the object and must not touch dst again. The
+// Metadata belongs to the builder and is valid until Reset; Clone keeps it.
+//
+// The error is [ErrEmpty] if nothing was appended, or says that id is not valid; dst is returned, and the open segment
+// is left as it is.
 func (b *Builder) Seal(id walstorage.SegmentID, dst []byte) (object []byte, metadata *Metadata, err error) {
 	if len(b.open) == 0 {
 		return dst, nil, ErrEmpty
 	}
+	if b.sealed {
+		return dst, nil, invalid("the segment is sealed already")
+	}
 	if err := id.Validate(); err != nil {
 		return dst, nil, err
 	}
-	b.order = b.order[:0]
-	for i := range b.open {
-		b.order = append(b.order, int32(i))
-	}
-	slices.SortFunc(b.order, func(x, y int32) int { return b.open[x].compare(&b.open[y]) })
-
+	b.sort()
 	m := &b.metadata
 	m.Cluster, m.ID, m.Created, m.Topics = b.cfg.Cluster, id, id.Created(), m.Topics[:0]
 	b.entries = slices.Grow(b.entries[:0], len(b.open)) // no later growth: Topics point into it
 
-	object = slices.Grow(dst[:0], b.SealedLen())
-	object = appendHeader(object, id)
-	for i, at := range b.order {
-		open := &b.open[at]
-		// The positions are sums of the lengths before, never of a slice's own (apache/pulsar#1738).
-		var crc uint32
-		for piece := open.first; piece >= 0; piece = b.extents[piece].next {
-			start := len(object)
-			object = append(object, b.stage[b.extents[piece].start:b.extents[piece].end]...)
-			crc = crc32.Update(crc, castagnoli, object[start:]) // of the copy, which is in the cache
+	object, gather := dst, true
+	if b.ordered() && cap(b.stage) >= b.SealedLen() {
+		if own := b.limit > b.cfg.TargetBytes; own || cap(dst) >= len(b.base) {
+			object, gather = b.stage, false
+			if !own {
+				b.base = dst[:len(b.base)]
+			}
 		}
+	}
+	object = appendHeader(slices.Grow(object[:0], b.SealedLen()), id)
+	for i := range b.order {
+		open := &b.open[b.order[i].at]
+		// The position is the sum of the lengths before, never a multiple of the slice's own (apache/pulsar#1738).
 		slice := open.slice
-		slice.CRC32C = crc
+		start := len(object)
+		if gather {
+			// The checksum is that of the copy, piece by piece while it is in the cache (W4).
+			for piece := open.first; piece >= 0; piece = b.extents[piece].next {
+				from := len(object)
+				object = append(object, b.stage[b.extents[piece].start:b.extents[piece].end]...)
+				slice.CRC32C = crc32.Update(slice.CRC32C, castagnoli, object[from:])
+			}
+		} else {
+			object = object[:start+int(slice.Length)]
+			slice.CRC32C = crc32.Checksum(object[start:], castagnoli)
+		}
 		b.entries = append(b.entries, slice)
-		if i == 0 || b.open[b.order[i-1]].partition.TopicID != open.partition.TopicID {
+		if i == 0 || b.open[b.order[i-1].at].partition.TopicID != open.partition.TopicID {
 			m.Topics = append(m.Topics, Topic{ID: open.partition.TopicID, Name: open.partition.Topic, Slices: b.entries[i:i:i]})
 		}
 		topic := &m.Topics[len(m.Topics)-1]
@@ -382,13 +415,47 @@ func (b *Builder) Seal(id walstorage.SegmentID, dst []byte) (object []byte, meta
 	}
 	indexStart := len(object)
 	object = m.append(object)
+	b.sealed = true
 	return appendTrailer(object, indexStart), m, nil
 }
 
-// compare orders the slices of a segment.
-func (s *openSlice) compare(other *openSlice) int {
-	if c := compareIDs(&s.partition.TopicID, &other.partition.TopicID); c != 0 {
-		return c
+// ordered tells whether the body stands in the staging buffer as it will in the object.
+func (b *Builder) ordered() bool {
+	at := int32(HeaderLength)
+	for i := range b.order {
+		open := &b.open[b.order[i].at]
+		if open.first != open.last || b.extents[open.first].start != at {
+			return false
+		}
+		at = b.extents[open.first].end
 	}
-	return cmp.Compare(s.partition.Partition, other.partition.Partition)
+	return true
+}
+
+// place is an open slice in the order of the object.
+type place struct {
+	prefix    uint64 // the first half of the topic id, as a number of the same order
+	partition int32
+	at        int32 // in open
+}
+
+// sort fills order: by topic id, then partition. Ids are random, so the first half of them nearly always decides.
+func (b *Builder) sort() {
+	b.order = b.order[:0]
+	for i := range b.open {
+		p := &b.open[i].partition
+		b.order = append(b.order, place{prefix: binary.BigEndian.Uint64(p.TopicID[:]), partition: p.Partition, at: int32(i)})
+	}
+	slices.SortFunc(b.order, func(x, y place) int {
+		switch {
+		case x.prefix < y.prefix:
+			return -1
+		case x.prefix > y.prefix:
+			return 1
+		}
+		if c := compareIDs(&b.open[x.at].partition.TopicID, &b.open[y.at].partition.TopicID); c != 0 {
+			return c
+		}
+		return cmp.Compare(x.partition, y.partition)
+	})
 }

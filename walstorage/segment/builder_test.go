@@ -520,18 +520,70 @@ func TestSealRefusesAWrongID(t *testing.T) {
 	mustAppend(t, b, Run{Partition: partition(topicA, "a", 0), LeaderEpoch: 5, Base: 100}, batchtest.V1())
 	_, _, err := b.Seal(walstorage.SegmentID{}, nil)
 	require.ErrorIs(t, err, walstorage.ErrInvalidArgument)
+	// Nothing is lost by that.
+	_, _, err = b.Seal(segmentID(t, 1, 1, 1), nil)
+	require.NoError(t, err)
 }
 
-// A second Seal of the same open segment is good for a second try, and gives the same bytes.
-func TestSealChangesNothing(t *testing.T) {
-	b := newBuilder(t, BuilderConfig{})
-	mustAppend(t, b, Run{Partition: partition(topicA, "a", 0), LeaderEpoch: 5, Base: 100}, batchtest.V1())
+// Whether the slices were appended in the order of the object or not, and whatever dst there is, the object is the same
+// and stays as it is while the builder goes on: the two never share a buffer (W5).
+func TestSealGivesTheObjectAway(t *testing.T) {
+	runs := []Run{
+		{Partition: partition(topicA, "a", 0), LeaderEpoch: 5, Base: 100},
+		{Partition: partition(topicA, "a", 1), LeaderEpoch: 5, Base: 100},
+		{Partition: partition(topicB, "b", 0), LeaderEpoch: 5, Base: 100},
+	}
 	id := segmentID(t, 1, 1, 1)
-	first, _, err := b.Seal(id, nil)
+	var want []byte
+	for _, order := range [][]int{{0, 1, 2}, {2, 1, 0}, {1, 0, 2}} {
+		for _, capacity := range []int{0, 100, 2000, 1 << 20} {
+			b := newBuilder(t, BuilderConfig{TargetBytes: 1000})
+			dst := make([]byte, 0, capacity)
+			var object, before []byte
+			for range 4 { // the buffers change hands
+				b.Reset()
+				if before != nil {
+					require.Equal(t, before, object, "the builder wrote into an object that it had given away")
+					dst = make([]byte, 0, capacity)
+				}
+				for _, i := range order {
+					mustAppend(t, b, runs[i], batchtest.V1())
+				}
+				var md *Metadata
+				var err error
+				object, md, err = b.Seal(id, dst)
+				require.NoError(t, err)
+				require.NoError(t, VerifyObject(md, object))
+				if want == nil {
+					want = bytes.Clone(object)
+				}
+				require.Equal(t, want, object, "order %v, capacity %d", order, capacity)
+				require.Equal(t, 3, b.Slices(), "what was sealed can be counted")
+				require.Equal(t, 3*79, b.Len())
+				before = bytes.Clone(object)
+				b.Reset()
+				clear(b.Buffer(0)) // the next segment
+			}
+		}
+	}
+}
+
+func TestSealEndsTheSegment(t *testing.T) {
+	b := newBuilder(t, BuilderConfig{})
+	run := Run{Partition: partition(topicA, "a", 0), LeaderEpoch: 5, Base: 100}
+	mustAppend(t, b, run, batchtest.V1())
+	_, _, err := b.Seal(segmentID(t, 1, 1, 1), nil)
 	require.NoError(t, err)
-	second, _, err := b.Seal(id, make([]byte, 10, 1<<16))
-	require.NoError(t, err)
-	assert.Equal(t, first, second)
+
+	assert.Nil(t, b.Buffer(0))
+	run.Base = 102
+	_, err = b.Append(run, 0)
+	require.ErrorIs(t, err, walstorage.ErrInvalidArgument)
+	_, _, err = b.Seal(segmentID(t, 1, 1, 2), nil)
+	require.ErrorIs(t, err, walstorage.ErrInvalidArgument)
+
+	b.Reset()
+	mustAppend(t, b, run, batchtest.Make(102, 5, "x"))
 }
 
 // MaxTimestamp is the largest of the headers, -1 if none has one.

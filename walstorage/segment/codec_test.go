@@ -381,15 +381,16 @@ func TestMalformedMetadata(t *testing.T) {
 
 // Bytes that look like many topics or slices make the decoder allocate a small multiple of their size at most (S5).
 func TestDecodeAllocatesLittle(t *testing.T) {
+	const input = 1 << 18
 	tag := func(field protowire.Number) []byte { return protowire.AppendTag(nil, field, protowire.BytesType) }
-	repeat := func(b []byte) []byte { return bytes.Repeat(b, 1<<20/len(b)) }
+	repeat := func(b []byte) []byte { return bytes.Repeat(b, input/len(b)) }
 	emptyTopic := append(tag(fieldTopics), 0)
 	topicHead := appendText(protowire.AppendBytes(tag(fieldTopicID), topicA[:]), fieldTopicName, "t")
 	smallSlice := append(tag(fieldTopicSlices), 2, 0x30, 1) // a length of 1
 	smallTopic := protowire.AppendBytes(tag(fieldTopics), append(bytes.Clone(topicHead), smallSlice...))
 
 	ascending := bytes.Clone(topicHead)
-	for i := int64(1); len(ascending) < 1<<20; i++ {
+	for i := int64(1); len(ascending) < input; i++ {
 		slice := appendInt(appendInt(nil, fieldPartition, i), fieldLength, 1)
 		ascending = protowire.AppendBytes(append(ascending, tag(fieldTopicSlices)...), slice)
 	}
@@ -402,9 +403,9 @@ func TestDecodeAllocatesLittle(t *testing.T) {
 		{"a topic of equal slices", protowire.AppendBytes(tag(fieldTopics), append(bytes.Clone(topicHead), repeat(smallSlice)...))},
 		{"the smallest slices there are", protowire.AppendBytes(tag(fieldTopics), ascending)},
 		{"the smallest topics there are", repeat(smallTopic)},
-		{"a long cluster", protowire.AppendBytes(tag(fieldCluster), make([]byte, 1<<20))},
+		{"a long cluster", protowire.AppendBytes(tag(fieldCluster), make([]byte, input))},
 		{"long names", repeat(protowire.AppendBytes(tag(fieldTopics), protowire.AppendBytes(tag(fieldTopicName), make([]byte, 1000))))},
-		{"nested groups", bytes.Repeat(protowire.AppendTag(nil, 100, protowire.StartGroupType), 1<<19)},
+		{"nested groups", bytes.Repeat(protowire.AppendTag(nil, 100, protowire.StartGroupType), input/2)},
 	} {
 		var decoded Metadata
 		var before, after runtime.MemStats

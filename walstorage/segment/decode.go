@@ -2,7 +2,6 @@ package segment
 
 import (
 	"math"
-	"slices"
 
 	"github.com/google/uuid"
 	"google.golang.org/protobuf/encoding/protowire"
@@ -76,7 +75,7 @@ func (d *decoder) segment(b []byte) bool {
 			}
 			if topics == cap(m.Topics) {
 				more := min(1+f.count(fieldTopics), 1+f.left()/minTopicBytes)
-				m.Topics = slices.Grow(m.Topics[:topics], more)
+				m.Topics = grow(m.Topics[:topics], more)
 			}
 			m.Topics = m.Topics[:topics+1]
 			// Ages are differences to the creation time, which may stand behind the topics: they are resolved below.
@@ -123,7 +122,7 @@ func (d *decoder) topic(t *Topic, b []byte, base int) bool {
 			}
 			if count == cap(t.Slices) {
 				more := min(1+f.count(fieldTopicSlices), 1+f.left()/(minSliceBytes+2))
-				t.Slices = slices.Grow(t.Slices[:count], more)
+				t.Slices = grow(t.Slices[:count], more)
 			}
 			t.Slices = t.Slices[:count+1]
 			if !d.slice(&t.Slices[count], f.bytes, f.start) {
@@ -191,6 +190,11 @@ func (d *decoder) slice(s *Slice, b []byte, base int) bool {
 	}
 	s.LastOffset = s.BaseOffset + span
 	return true
+}
+
+// grow returns a copy of s with room for exactly more elements: what is allocated is bounded by the caller (S5).
+func grow[E any](s []E, more int) []E {
+	return append(make([]E, 0, len(s)+more), s...)
 }
 
 // setText sets *text to the bytes, and allocates only if they differ.

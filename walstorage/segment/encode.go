@@ -1,6 +1,7 @@
 package segment
 
 import (
+	"encoding/binary"
 	"slices"
 	"time"
 
@@ -70,7 +71,8 @@ func (m *Metadata) EncodedLen() int {
 	return n
 }
 
-// append encodes m, which is valid.
+// append encodes m, which is valid. Sizes are not computed beforehand: a message is written behind room for its length,
+// which is filled in afterwards.
 func (m *Metadata) append(dst []byte) []byte {
 	if cap(dst)-len(dst) < m.maxEncodedLen() {
 		dst = slices.Grow(dst, m.EncodedLen())
@@ -84,16 +86,31 @@ func (m *Metadata) append(dst []byte) []byte {
 	dst = appendInt(dst, fieldCreated, created)
 	dst = appendText(dst, fieldStore, m.Store)
 	for i := range m.Topics {
-		topic := &m.Topics[i]
-		dst = protowire.AppendTag(dst, fieldTopics, protowire.BytesType)
-		dst = protowire.AppendVarint(dst, uint64(topic.size(created)))
-		dst = protowire.AppendTag(dst, fieldTopicID, protowire.BytesType)
-		dst = protowire.AppendBytes(dst, topic.ID[:])
-		dst = appendText(dst, fieldTopicName, topic.Name)
-		for j := range topic.Slices {
-			dst = topic.Slices[j].append(dst, created)
-		}
+		dst = m.Topics[i].append(dst, created)
 	}
+	return dst
+}
+
+// append encodes a topic with its own tag and length.
+func (t *Topic) append(dst []byte, created int64) []byte {
+	dst = append(dst, byte(protowire.EncodeTag(fieldTopics, protowire.BytesType)), 0)
+	start := len(dst)
+	dst = append(dst, byte(protowire.EncodeTag(fieldTopicID, protowire.BytesType)), byte(len(t.ID)))
+	dst = append(dst, t.ID[:]...)
+	dst = appendText(dst, fieldTopicName, t.Name)
+	for i := range t.Slices {
+		dst = t.Slices[i].append(dst, created)
+	}
+	length := len(dst) - start
+	if length < 0x80 {
+		dst[start-1] = byte(length)
+		return dst
+	}
+	// The length takes more than the one byte that was left for it: make room.
+	extra := protowire.SizeVarint(uint64(length)) - 1
+	dst = append(dst, make([]byte, extra)...)
+	copy(dst[start+extra:], dst[start:start+length])
+	protowire.AppendVarint(dst[:start-1], uint64(length))
 	return dst
 }
 
@@ -127,22 +144,56 @@ func (s *Slice) size(created int64) int {
 
 // append encodes a slice with its own tag and length.
 func (s *Slice) append(dst []byte, created int64) []byte {
-	dst = protowire.AppendTag(dst, fieldTopicSlices, protowire.BytesType)
-	dst = append(dst, 0) // the length, known in a moment: always below 128 (maxSliceBytes)
 	start := len(dst)
-	dst = appendInt(dst, fieldPartition, int64(s.Partition))
-	dst = appendInt(dst, fieldLeaderEpoch, int64(s.LeaderEpoch))
-	dst = appendInt(dst, fieldEpochStart, s.EpochStart)
-	dst = appendInt(dst, fieldBaseOffset, s.BaseOffset)
-	dst = appendInt(dst, fieldLastOffsetDelta, s.LastOffset-s.BaseOffset)
-	dst = appendInt(dst, fieldLength, s.Length)
-	if s.CRC32C != 0 {
-		dst = protowire.AppendTag(dst, fieldCRC32C, protowire.Fixed32Type)
-		dst = protowire.AppendFixed32(dst, s.CRC32C)
+	if cap(dst)-start >= maxSliceBytes {
+		return dst[:start+s.put(dst[start:start+maxSliceBytes], created)]
 	}
-	dst = appendInt(dst, fieldMaxTimestampAge, int64(protowire.EncodeZigZag(age(created, s.MaxTimestamp))))
-	dst[start-1] = byte(len(dst) - start)
-	return dst
+	var room [maxSliceBytes]byte
+	return append(dst, room[:s.put(room[:], created)]...)
+}
+
+// put writes a slice with its own tag and length to the beginning of room, which has maxSliceBytes, and returns how much
+// it is.
+func (s *Slice) put(room []byte, created int64) int {
+	w := writer{b: room, n: 2}
+	w.int(fieldPartition, uint64(s.Partition))
+	w.int(fieldLeaderEpoch, uint64(s.LeaderEpoch))
+	w.int(fieldEpochStart, uint64(s.EpochStart))
+	w.int(fieldBaseOffset, uint64(s.BaseOffset))
+	w.int(fieldLastOffsetDelta, uint64(s.LastOffset-s.BaseOffset))
+	w.int(fieldLength, uint64(s.Length))
+	if s.CRC32C != 0 {
+		w.b[w.n] = byte(protowire.EncodeTag(fieldCRC32C, protowire.Fixed32Type))
+		binary.LittleEndian.PutUint32(w.b[w.n+1:], s.CRC32C)
+		w.n += 1 + 4
+	}
+	w.int(fieldMaxTimestampAge, protowire.EncodeZigZag(age(created, s.MaxTimestamp)))
+	w.b[0] = byte(protowire.EncodeTag(fieldTopicSlices, protowire.BytesType))
+	w.b[1] = byte(w.n - 2) // one byte: always below 128 (maxSliceBytes)
+	return w.n
+}
+
+// writer writes fields into room that is large enough.
+type writer struct {
+	b []byte
+	n int
+}
+
+// int writes a field of the type varint, or nothing for the default.
+func (w *writer) int(field protowire.Number, v uint64) {
+	if v == 0 {
+		return
+	}
+	b, n := w.b, w.n
+	b[n] = byte(field) << 3 // below 16 with type 0: one byte
+	n++
+	for v >= 0x80 {
+		b[n] = byte(v) | 0x80
+		v >>= 7
+		n++
+	}
+	b[n] = byte(v)
+	w.n = n + 1
 }
 
 // age is what stands on the wire for a max timestamp: small numbers for records as young as these are. The difference

@@ -34,17 +34,24 @@ func (f *fields) next() bool {
 		return false
 	}
 	f.at = f.base + f.end
-	number, typ, n := protowire.ConsumeTag(b)
-	if n < 0 {
-		f.reason = "no field tag"
-		return false
+	// Tags of one byte are all that walhop has; 7 and less would be the number 0.
+	number, typ, n := protowire.Number(b[0]>>3), protowire.Type(b[0]&7), 1
+	if b[0] < 8 || b[0] >= 0x80 {
+		if number, typ, n = protowire.ConsumeTag(b); n < 0 {
+			f.reason = "no field tag"
+			return false
+		}
 	}
 	f.number, f.typ, f.varint, f.bytes = number, typ, 0, nil
 	value := b[n:]
 	var m int
 	switch typ {
 	case protowire.VarintType:
-		f.varint, m = protowire.ConsumeVarint(value)
+		if len(value) > 0 && value[0] < 0x80 {
+			f.varint, m = uint64(value[0]), 1
+		} else {
+			f.varint, m = protowire.ConsumeVarint(value)
+		}
 	case protowire.Fixed32Type:
 		if m = -1; len(value) >= 4 {
 			f.varint, m = uint64(binary.LittleEndian.Uint32(value)), 4

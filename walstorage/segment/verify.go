@@ -30,17 +30,17 @@ func VerifySlice(slice Slice, data []byte) (prefix []byte, lastOffset int64, err
 	next, end := slice.BaseOffset, 0
 	s := batch.NewScanner(data)
 	for s.Next() {
-		h := s.Header()
-		if h.LeaderEpoch != slice.LeaderEpoch {
+		if s.LeaderEpoch() != slice.LeaderEpoch {
 			return data[:end:end], next - 1, nil
 		}
-		if h.BaseOffset < next {
-			return nil, 0, corruptSlice(int64(s.Position()), "base offset %d where %d is due", h.BaseOffset, next)
+		baseOffset, lastOffset := s.BaseOffset(), s.LastOffset()
+		if baseOffset < next {
+			return nil, 0, corruptSlice(int64(s.Position()), "base offset %d where %d is due", baseOffset, next)
 		}
-		if h.LastOffset() > slice.LastOffset {
-			return nil, 0, corruptSlice(int64(s.Position()), "last offset %d, the index ends at %d", h.LastOffset(), slice.LastOffset)
+		if lastOffset > slice.LastOffset {
+			return nil, 0, corruptSlice(int64(s.Position()), "last offset %d, the index ends at %d", lastOffset, slice.LastOffset)
 		}
-		next, end = h.NextOffset(), s.Position()+h.Length
+		next, end = lastOffset+1, s.End()
 	}
 	if err := s.Err(); err != nil {
 		return nil, 0, batchError(err, "slice", 0)
