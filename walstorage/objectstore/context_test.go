@@ -91,7 +91,7 @@ func TestCancelEndsTheCallPromptly(t *testing.T) {
 			t.Run(callName+" waits "+name, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					manager, driver := newManager(t, objectstore.Config{
-						AttemptTimeout: time.Minute, BulkAttemptTimeout: time.Minute, RetryAfterCap: time.Minute,
+						AttemptTimeout: time.Minute, BulkAttemptTimeout: time.Minute, RetryAfterCap: time.Minute, MaxRetryTime: time.Hour,
 					}, memory.Config{})
 					driver.Fault(wait.fault)
 					why := errors.New("the caller's reason")

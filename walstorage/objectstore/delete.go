@@ -105,7 +105,7 @@ func (r *request) deleteBatch(pending []walstorage.SegmentID) (failures []walsto
 			keys[i] = m.keys.Key(id)
 		}
 		var perKey map[string]error // what the driver said of single keys, nil if it said nothing of any
-		err := r.attempt(&l, m.bulkGate, "Delete", m.cfg.BulkAttemptTimeout, last, func(ctx context.Context) error {
+		sent, err := r.attempt(&l, m.bulkGate, "Delete", m.cfg.BulkAttemptTimeout, last, func(ctx context.Context) error {
 			err := m.driver.Delete(ctx, keys)
 			var partial *DeleteError
 			if errors.As(err, &partial) {
@@ -117,6 +117,8 @@ func (r *request) deleteBatch(pending []walstorage.SegmentID) (failures []walsto
 			return err
 		})
 		switch {
+		case !sent:
+			return append(failures, r.named(pending, err)...), err
 		case err == nil:
 			return failures, nil
 		case perKey != nil:

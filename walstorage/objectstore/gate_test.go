@@ -334,6 +334,15 @@ func TestLimitsOfRetry(t *testing.T) {
 		}
 	}
 
+	t.Run("a limit that is met to the nanosecond ends the call", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			manager, driver := newManager(t, objectstore.Config{MaxRetryTime: 2 * time.Second, RetryAfterCap: time.Second}, memory.Config{})
+			driver.Fault(func(memory.Call) memory.Fault { return memory.Fault{Err: busyFor(time.Second)} })
+			require.ErrorIs(t, manager.UploadSegment(t.Context(), segment(1), nil), walstorage.ErrUnavailable)
+			require.Equal(t, 2, driver.Calls("Put"))
+		})
+	})
+
 	t.Run("a call that finds the gate shut and has no time", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			manager, driver := newManager(t, objectstore.Config{MaxRetryTime: time.Second, GateFailures: 1, ProbeMin: time.Hour, ProbeMax: time.Hour}, memory.Config{})

@@ -72,8 +72,8 @@ func said(err error) error {
 func (r *request) do(l *leg, g *gate, call string, timeout time.Duration, run func(ctx context.Context) error) error {
 	var last error
 	for {
-		err := r.attempt(l, g, call, timeout, last, run)
-		if err == nil || !r.retryable(err) {
+		sent, err := r.attempt(l, g, call, timeout, last, run)
+		if !sent || err == nil || !r.retryable(err) {
 			return err
 		}
 		if ended := r.pause(l, err); ended != nil {
@@ -105,7 +105,7 @@ func (r *request) pause(l *leg, last error) error {
 	}
 	wait := backoff(cfg.Seed, r.id, r.attempts, cfg.BackoffBase, cfg.BackoffCap)
 	wait = max(wait, r.retryAfter(last))
-	if !r.limit.IsZero() && time.Now().Add(wait).After(r.limit) {
+	if !r.limit.IsZero() && !time.Now().Add(wait).Before(r.limit) {
 		return r.exhausted(last)
 	}
 	if wait > 0 {
@@ -144,8 +144,10 @@ func (r *request) retryAfter(err error) time.Duration {
 // errRetryTime ends a wait at the gate that would last beyond Config.MaxRetryTime.
 var errRetryTime = errors.New("the retry time is over")
 
-// attempt waits at the gate and sends one request. Its error is a *walstorage.Error.
-func (r *request) attempt(l *leg, g *gate, call string, timeout time.Duration, last error, run func(ctx context.Context) error) (err error) {
+// attempt waits at the gate and sends one request. sent is false if a limit or the context ended the wait: then the error
+// is that of the call, which is over. last is the failure of the attempt before, nil if there was none. The error is a
+// *walstorage.Error.
+func (r *request) attempt(l *leg, g *gate, call string, timeout time.Duration, last error, run func(ctx context.Context) error) (sent bool, err error) {
 	waiting := r.ctx
 	if !r.limit.IsZero() {
 		var cancel context.CancelFunc
@@ -159,11 +161,11 @@ func (r *request) attempt(l *leg, g *gate, call string, timeout time.Duration, l
 		}
 		switch {
 		case r.ctx.Err() != nil:
-			return r.ended(last)
+			return false, r.ended(last)
 		case last == nil:
-			return r.fail(walstorage.ErrUnavailable, errRetryTime)
+			return false, r.fail(walstorage.ErrUnavailable, errRetryTime)
 		}
-		return r.exhausted(last)
+		return false, r.exhausted(last)
 	}
 	r.attempts++
 	r.o.attempts++
@@ -172,7 +174,7 @@ func (r *request) attempt(l *leg, g *gate, call string, timeout time.Duration, l
 	defer func() { g.done(p, result, r.retryAfter(err), err) }()
 	err = r.send(call, timeout, run)
 	result = r.outcome(err)
-	return err
+	return true, err
 }
 
 // outcome is what the result of an attempt tells the gate about the store.
