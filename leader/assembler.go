@@ -94,7 +94,8 @@ func (a *assembler) run() {
 			// producers notice nothing (L1). How old what waits in the logs is, is noted all the same.
 			next = a.mark(now)
 		default:
-			next = min(a.resume(now), a.take(now, !holds || late && slot))
+			last := late && slot && a.tookAt < a.openedAt+u.cfg.Linger // one more look before the seal, not one after another
+			next = min(a.resume(now), a.take(now, !holds || last))
 			if a.ready.n > 0 {
 				a.visit(a.ready.pop())
 				continue

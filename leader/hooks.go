@@ -9,7 +9,7 @@ import (
 
 // Hooks are the points where metrics and logs attach. Every field may be nil. The functions run on the uploader's own
 // goroutines with no lock held, must be safe for concurrent use, must not block, and must not panic. They may call
-// Lead, Notify and Stats, and nothing else of the uploader. New fields may be added, so name the fields when you fill
+// Lead, Notify, Resign and Stats, and nothing else of the uploader. New fields may be added, so name the fields when you fill
 // one in.
 type Hooks struct {
 	// SegmentSealed is called once for each segment, before its upload begins.

@@ -348,6 +348,9 @@ func (v *visit) fail(err error) {
 // tell calls the hooks and writes the log lines, after the visit.
 func (v *visit) tell() {
 	l, u := v.l, v.u
+	if !v.recovered && v.failed == nil && v.skipped.Reason == "" {
+		return
+	}
 	at := slog.String("partition", l.partition.String())
 	if v.recovered {
 		u.cfg.Logger.Info("partition can be read again", at)
