@@ -26,6 +26,8 @@ const (
 	needUndeletable
 	// needMaxObjectSize asks for Config.MaxObjectSize.
 	needMaxObjectSize
+	// needMetadataInvalid asks for MetadataConfig.Invalid.
+	needMetadataInvalid
 	// needDamage asks for MetadataConfig.Damage.
 	needDamage
 	// needUnknown asks for MetadataConfig.Unknown.
@@ -34,15 +36,16 @@ const (
 
 // needNames tells a skip its reason, and the documentation what to give.
 var needNames = map[need]string{
-	needDriver:        "Config.Driver",
-	needPeer:          "Config.Peer",
-	needInvalid:       "Config.Invalid",
-	needNoBucket:      "Config.NoBucket",
-	needDenied:        "Config.Denied",
-	needUndeletable:   "Config.Undeletable",
-	needMaxObjectSize: "Config.MaxObjectSize",
-	needDamage:        "MetadataConfig.Damage",
-	needUnknown:       "MetadataConfig.Unknown",
+	needDriver:          "Config.Driver",
+	needPeer:            "Config.Peer",
+	needInvalid:         "Config.Invalid",
+	needNoBucket:        "Config.NoBucket",
+	needDenied:          "Config.Denied",
+	needUndeletable:     "Config.Undeletable",
+	needMaxObjectSize:   "Config.MaxObjectSize",
+	needMetadataInvalid: "MetadataConfig.Invalid",
+	needDamage:          "MetadataConfig.Damage",
+	needUnknown:         "MetadataConfig.Unknown",
 }
 
 // missing returns the names of what is needed and not given, "" if nothing is missing.
@@ -94,6 +97,7 @@ type T struct {
 	storage  *storage // set in the cases of Run
 	metadata *topic   // set in the cases of RunMetadata
 	prompt   time.Duration
+	rounds   int // how often tidy deletes
 	seed     uint64
 }
 
@@ -123,7 +127,11 @@ type runner struct {
 	timeout time.Duration
 	// prompt is how soon a call must end once its context has.
 	prompt time.Duration
-	seed   uint64
+	// patience is how long the goroutines of a case may take to end after its last handle was closed.
+	patience time.Duration
+	// tidyRounds is how often the store is cleared after a case before what is left counts as left behind.
+	tidyRounds int
+	seed       uint64
 	// shared holds parts of stacks of goroutines that no leak is made of.
 	shared map[string]string
 	// attach gives the case its store; the function it returns is called after the case and says what is left behind.
@@ -140,7 +148,7 @@ func (r *runner) run(outer testing.TB, name string, tc testCase) outcome {
 	}
 	var leftBehind []string
 	rec := newRecorder(outer, name)
-	c := &T{recorder: rec, testCase: tc, prompt: r.prompt, seed: r.seed}
+	c := &T{recorder: rec, testCase: tc, prompt: r.prompt, rounds: r.tidyRounds, seed: r.seed}
 	label := newLabel(tc.id)
 	done := make(chan struct{})
 	go func() {
@@ -166,7 +174,7 @@ func (r *runner) run(outer testing.TB, name string, tc testCase) outcome {
 	out := rec.outcome()
 	out.leftBehind = leftBehind
 	if !out.skipped {
-		out.leaked = label.leaks(r.shared)
+		out.leaked = label.leaks(r.shared, r.patience)
 	}
 	return out
 }

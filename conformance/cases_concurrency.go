@@ -28,7 +28,7 @@ var concurrencyCases = []testCase{
 				contents[i] = c.bytes(c.size(1000 + 500*i))
 			}
 			var errs recordedErrors
-			together(callers, func(i int) {
+			c.together(callers, func(i int) {
 				ctx := c.Context()
 				errs.add(m.UploadSegment(ctx, ids[i], contents[i]))
 				there, problem := wholeOrMissing(ctx, m, ids[i], contents[i])
@@ -61,7 +61,7 @@ var concurrencyCases = []testCase{
 				ids[i] = c.newIDs(5)
 			}
 			problems := make([]string, workers)
-			together(workers, func(i int) { problems[i] = c.work(handles, ids[i], i, steps) })
+			c.together(workers, func(i int) { problems[i] = c.work(handles, ids[i], i, steps) })
 			for i, problem := range problems {
 				if problem != "" {
 					c.Errorf("worker %d (seed %d): %s", i, c.seed, problem)
@@ -78,7 +78,7 @@ var concurrencyCases = []testCase{
 			for round := range 10 {
 				data, id := c.bytes(5000), c.newID()
 				var errs recordedErrors
-				together(12, func(i int) { errs.add(handles[i%2].UploadSegment(c.Context(), id, bytes.Clone(data))) })
+				c.together(12, func(i int) { errs.add(handles[i%2].UploadSegment(c.Context(), id, bytes.Clone(data))) })
 				require.Empty(c, errs.errs, "round %d: twelve uploads of the same bytes", round)
 				c.wantWhole(handles[0], id, data, fmt.Sprintf("round %d", round))
 			}
@@ -97,7 +97,7 @@ var concurrencyCases = []testCase{
 			}
 			var errs recordedErrors
 			var problem string
-			together(2, func(i int) {
+			c.together(2, func(i int) {
 				for _, other := range others {
 					if i == 0 {
 						if err := writer.UploadSegment(c.Context(), id, other); !errors.Is(err, walstorage.ErrSegmentExists) {
@@ -128,7 +128,7 @@ var concurrencyCases = []testCase{
 			const callers = 20
 			own := c.newIDs(callers * 10)
 			var errs recordedErrors
-			together(callers, func(i int) {
+			c.together(callers, func(i int) {
 				ctx := c.Context()
 				for n := range 10 {
 					switch (i + n) % 5 {
@@ -220,7 +220,7 @@ var concurrencyCases = []testCase{
 			}
 			cancelled, cancel := context.WithCancel(c.Context())
 			cancel()
-			const rounds = 60
+			const rounds = 40
 			for range rounds {
 				own := c.newID()
 				c.upload(m, own, data)

@@ -70,7 +70,7 @@ var createCases = []testCase{
 				data, id := c.bytes(1000), c.newID()
 				c.upload(one, id, data)
 				var createErr, deleteErr error
-				together(2, func(i int) {
+				c.together(2, func(i int) {
 					if i == 0 {
 						createErr = one.UploadSegment(c.Context(), id, data)
 					} else {
@@ -287,7 +287,7 @@ var createCases = []testCase{
 				key := c.key(id)
 				contents := [][]byte{c.bytes(800), c.bytes(800)}
 				errs := make([]error, 2)
-				together(2, func(i int) {
+				c.together(2, func(i int) {
 					errs[i] = put(c.Context(), []objectstore.Driver{one, two}[i], key, contents[i])
 				})
 				won := -1
@@ -340,7 +340,7 @@ func (c *T) race(rounds, n int, pick func(i int) *handle) {
 			contents[i] = c.bytes(size)
 		}
 		errs := make([]error, n)
-		together(n, func(i int) { errs[i] = pick(i).UploadSegment(c.Context(), id, contents[i]) })
+		c.together(n, func(i int) { errs[i] = pick(i).UploadSegment(c.Context(), id, contents[i]) })
 		won := -1
 		for i, err := range errs {
 			switch {

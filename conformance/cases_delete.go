@@ -57,7 +57,7 @@ var deleteCases = []testCase{
 			for range 10 {
 				id := c.uploadNew(one, c.bytes(100))
 				errs := make([]error, 8)
-				together(len(errs), func(i int) { errs[i] = []*handle{one, two}[i%2].DeleteSegments(c.Context(), id) })
+				c.together(len(errs), func(i int) { errs[i] = []*handle{one, two}[i%2].DeleteSegments(c.Context(), id) })
 				for _, err := range errs {
 					require.NoError(c, err, "one of eight deletes of one segment at once")
 				}
@@ -178,7 +178,7 @@ var deleteCases = []testCase{
 				id := c.newIDAt(1, 0, at)
 				c.upload(uploader, gone, []byte("gone"))
 				var uploadErr, deleteErr error
-				together(2, func(i int) {
+				c.together(2, func(i int) {
 					if i == 0 {
 						uploadErr = uploader.UploadSegment(c.Context(), id, data)
 					} else {

@@ -37,7 +37,7 @@ var lifecycleCases = []testCase{
 				own := c.newIDs(callers)
 				var errs recordedErrors
 				if !c.returns("closing beside other calls", func() {
-					together(callers+3, func(i int) {
+					c.together(callers+3, func(i int) {
 						if i >= callers {
 							errs.add(m.Close())
 							return
@@ -88,7 +88,7 @@ var lifecycleCases = []testCase{
 			errs := make([]error, len(calls))
 			go func() {
 				defer close(done)
-				together(len(calls), func(i int) { errs[i] = calls[i].do(c.Context(), m) })
+				c.together(len(calls), func(i int) { errs[i] = calls[i].do(c.Context(), m) })
 			}()
 			for range calls {
 				<-began

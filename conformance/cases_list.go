@@ -195,6 +195,24 @@ var listCases = []testCase{
 		},
 	},
 	{
+		id: "E14", priority: 1, rule: "W10", needs: needDriver,
+		title: "a page that says \"more\" without a continuation token is an error, and not the end of the list",
+		run: func(c *T) {
+			c.storeMany(3)
+			faults := &faultDriver{}
+			faults.onList = func(_ int, call listCall) ([]objectstore.Object, string, error) {
+				page, _, err := call.driver.List(call.ctx, call.prefix, "")
+				if err != nil {
+					return nil, "", err
+				}
+				next, err := objectstore.NextToken(true, "")
+				return page, next, err
+			}
+			_, err := c.list(c.openFaulty(faults), walstorage.ListOptions{})
+			require.Error(c, err, "a list of which the store says that there is more and not where")
+		},
+	},
+	{
 		id: "E15", priority: 1, rule: "W10", needs: needDriver,
 		title: "a page that fails and is asked for again leaves no gap",
 		run: func(c *T) {
@@ -351,7 +369,7 @@ var listCases = []testCase{
 				break
 			}
 			problems := make([]error, 8)
-			together(len(problems), func(i int) {
+			c.together(len(problems), func(i int) {
 				found, err := c.list(m, walstorage.ListOptions{})
 				if err == nil && len(found) != len(ids) {
 					err = fmt.Errorf("%d segments instead of %d", len(found), len(ids))
@@ -434,7 +452,7 @@ func (c *T) storeMany(n int) []walstorage.SegmentID {
 	m := c.open()
 	ids := c.newIDs(n)
 	var errs recordedErrors
-	together(min(workers, n), func(worker int) {
+	c.together(min(workers, n), func(worker int) {
 		for i := worker; i < n; i += workers {
 			errs.add(m.UploadSegment(c.Context(), ids[i], []byte{byte(i), byte(i >> 8)}))
 		}

@@ -229,7 +229,7 @@ var rangeCases = []testCase{
 			id := c.uploadNew(m, data)
 			got := make([]byte, size)
 			var errs recordedErrors
-			together(parts, func(i int) {
+			c.together(parts, func(i int) {
 				part := got[i*size/parts : (i+1)*size/parts]
 				errs.add(m.FetchSegment(c.Context(), id, int64(i*size/parts), part))
 			})

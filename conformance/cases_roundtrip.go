@@ -114,12 +114,12 @@ var roundTripCases = []testCase{
 		run: func(c *T) {
 			writer, reader := c.open(), c.open()
 			size := c.size(256 << 10)
-			for round := range 12 {
+			for round := range 8 {
 				data, id := c.bytes(size), c.newID()
 				var uploaded atomic.Bool
 				var uploadErr error
 				var problem string
-				together(2, func(i int) {
+				c.together(2, func(i int) {
 					if i == 0 {
 						uploadErr = writer.UploadSegment(c.Context(), id, data)
 						uploaded.Store(true)

@@ -74,6 +74,21 @@ type Config struct {
 	// Skip holds the ids of cases not to run, each with the reason, which is printed. An unknown id or an empty reason
 	// fails the test.
 	Skip map[string]string
+
+	// manage makes a manager of a driver; nil is objectstore.New. The tests of the suite put wrong managers here.
+	manage func(driver objectstore.Driver, store objectstore.Config) (walstorage.WalStorageManager, error)
+}
+
+// manager makes a manager of a driver.
+func (cfg Config) manager(driver objectstore.Driver, store objectstore.Config) (walstorage.WalStorageManager, error) {
+	if cfg.manage != nil {
+		return cfg.manage(driver, store)
+	}
+	manager, err := objectstore.New(driver, store)
+	if err != nil {
+		return nil, err
+	}
+	return manager, nil
 }
 
 // timeoutDefault is the watchdog's limit if the configuration names none.

@@ -93,7 +93,7 @@ func (c *T) openFaultyWith(faults *faultDriver, change func(*objectstore.Config)
 	store.BackoffBase, store.BackoffCap = time.Millisecond, 10*time.Millisecond
 	store.ProbeMin, store.ProbeMax = time.Millisecond, 10*time.Millisecond
 	change(&store)
-	m, err := objectstore.New(faults, store)
+	m, err := c.storage.cfg.manager(faults, store)
 	require.NoError(c, err, "objectstore.New over the driver of the configuration")
 	h.WalStorageManager = m
 	c.Cleanup(func() {

@@ -31,10 +31,10 @@ func (l caseLabel) do(f func()) {
 	pprof.Do(context.Background(), pprof.Labels(labelKey, l.value), func(context.Context) { f() })
 }
 
-// leaks waits until no goroutine carries the label, for leakPatience at most, and returns the stacks of those that do
+// leaks waits until no goroutine carries the label, as long as patience at most, and returns the stacks of those that do
 // and hold none of the parts given.
-func (l caseLabel) leaks(shared map[string]string) []string {
-	deadline := time.NewTimer(leakPatience)
+func (l caseLabel) leaks(shared map[string]string, patience time.Duration) []string {
+	deadline := time.NewTimer(patience)
 	defer deadline.Stop()
 	for pause := time.Millisecond; ; pause = min(2*pause, 100*time.Millisecond) {
 		left := l.running(shared)

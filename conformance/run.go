@@ -20,7 +20,8 @@ func Run(t *testing.T, cfg Config) {
 // newStorageRunner returns the runner of a checked configuration.
 func newStorageRunner(cfg Config) *runner {
 	return &runner{
-		given: cfg.given(), skip: cfg.Skip, timeout: cfg.Timeout, prompt: promptly, seed: cfg.Seed, shared: cfg.Shared,
+		given: cfg.given(), skip: cfg.Skip, timeout: cfg.Timeout, prompt: promptly, patience: leakPatience, tidyRounds: tidyRounds,
+		seed: cfg.Seed, shared: cfg.Shared,
 		attach: func(c *T) func() []string {
 			c.storage = newStorage(cfg, c)
 			return func() []string { return c.storage.tidy(c) }

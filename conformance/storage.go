@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"iter"
 	mathrand "math/rand/v2"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -77,47 +78,61 @@ type handle struct {
 	attempts atomic.Int64
 }
 
-func (h *handle) saw(err error) error {
-	if err == nil {
-		return nil
+// done is deferred by every method: it looks at the error that the manager returned, and turns a panic into a failure of
+// the case and an error, whatever goroutine it is on.
+func (h *handle) done(err *error) {
+	if p := recover(); p != nil {
+		h.c.Errorf("the manager panicked: %v\n%s", p, debug.Stack())
+		*err = errPanicked
+	}
+	if *err == nil {
+		return
 	}
 	for _, secret := range h.c.storage.cfg.Secrets {
-		if strings.Contains(err.Error(), secret) {
-			h.c.Errorf("an error text holds a secret of the configuration (rule W11): %s", strings.ReplaceAll(err.Error(), secret, "<the secret>"))
+		if text := (*err).Error(); strings.Contains(text, secret) {
+			h.c.Errorf("an error text holds a secret of the configuration (rule W11): %s", strings.ReplaceAll(text, secret, "<the secret>"))
 		}
 	}
-	return err
 }
 
-func (h *handle) UploadSegment(ctx context.Context, id walstorage.SegmentID, data []byte) error {
-	return h.saw(h.WalStorageManager.UploadSegment(ctx, id, data))
+var errPanicked = errors.New("the manager panicked")
+
+func (h *handle) UploadSegment(ctx context.Context, id walstorage.SegmentID, data []byte) (err error) {
+	defer h.done(&err)
+	return h.WalStorageManager.UploadSegment(ctx, id, data)
 }
 
-func (h *handle) FetchSegment(ctx context.Context, id walstorage.SegmentID, offset int64, dst []byte) error {
-	return h.saw(h.WalStorageManager.FetchSegment(ctx, id, offset, dst))
+func (h *handle) FetchSegment(ctx context.Context, id walstorage.SegmentID, offset int64, dst []byte) (err error) {
+	defer h.done(&err)
+	return h.WalStorageManager.FetchSegment(ctx, id, offset, dst)
 }
 
-func (h *handle) StatSegment(ctx context.Context, id walstorage.SegmentID) (walstorage.SegmentInfo, error) {
-	info, err := h.WalStorageManager.StatSegment(ctx, id)
-	return info, h.saw(err)
+func (h *handle) StatSegment(ctx context.Context, id walstorage.SegmentID) (info walstorage.SegmentInfo, err error) {
+	defer h.done(&err)
+	return h.WalStorageManager.StatSegment(ctx, id)
 }
 
-func (h *handle) DeleteSegments(ctx context.Context, ids ...walstorage.SegmentID) error {
-	return h.saw(h.WalStorageManager.DeleteSegments(ctx, ids...))
+func (h *handle) DeleteSegments(ctx context.Context, ids ...walstorage.SegmentID) (err error) {
+	defer h.done(&err)
+	return h.WalStorageManager.DeleteSegments(ctx, ids...)
 }
 
 func (h *handle) ListSegments(ctx context.Context, options walstorage.ListOptions) iter.Seq2[walstorage.SegmentInfo, error] {
 	list := h.WalStorageManager.ListSegments(ctx, options)
 	return func(yield func(walstorage.SegmentInfo, error) bool) {
 		for info, err := range list {
-			if !yield(info, h.saw(err)) {
+			h.done(&err)
+			if !yield(info, err) {
 				return
 			}
 		}
 	}
 }
 
-func (h *handle) Close() error { return h.saw(h.WalStorageManager.Close()) }
+func (h *handle) Close() (err error) {
+	defer h.done(&err)
+	return h.WalStorageManager.Close()
+}
 
 // open returns a new handle on the case's own place.
 func (c *T) open() *handle { return c.openAt(c.storage.home) }
@@ -134,7 +149,7 @@ func (c *T) openAt(at place) *handle {
 	if c.storage.cfg.Open != nil {
 		h.WalStorageManager = c.storage.cfg.Open(c, store)
 	} else {
-		m, err := objectstore.New(c.storage.cfg.Driver(c), store)
+		m, err := c.storage.cfg.manager(c.storage.cfg.Driver(c), store)
 		require.NoError(c, err, "objectstore.New over the driver of the configuration")
 		h.WalStorageManager = m
 	}
@@ -383,7 +398,7 @@ func (c *T) countsRequests(h *handle) bool {
 
 // together calls f n times at once, each in a goroutine of its own, and returns when all calls have. f must not end
 // the case.
-func together(n int, f func(i int)) {
+func (c *T) together(n int, f func(i int)) {
 	var ready, done sync.WaitGroup
 	start := make(chan struct{})
 	for i := range n {
@@ -391,6 +406,7 @@ func together(n int, f func(i int)) {
 		done.Go(func() {
 			ready.Done()
 			<-start
+			defer c.recovered()
 			f(i)
 		})
 	}
@@ -477,7 +493,7 @@ func (s *storage) tidy(c *T) (left []string) {
 	for i, at := range places {
 		handles[i] = c.openAt(at)
 	}
-	for round := range tidyRounds {
+	for round := range c.rounds {
 		if round > 0 {
 			<-time.After(time.Duration(round) * 20 * time.Millisecond)
 		}

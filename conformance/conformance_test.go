@@ -1,0 +1,97 @@
+package conformance
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// A store that is right passes: here one that is no objectstore.Manager and reports no requests.
+func TestModelPasses(t *testing.T) {
+	t.Parallel()
+	Run(t, modelConfig(flaws{}))
+}
+
+// A configuration that is wrong is refused by the name of the field.
+func TestConfigIsChecked(t *testing.T) {
+	good := modelConfig(flaws{})
+	for field, spoil := range map[string]func(cfg *Config){
+		"Open":              func(cfg *Config) { cfg.Open = nil },
+		"MaxObjectSize":     func(cfg *Config) { cfg.MaxObjectSize = -1 },
+		"ListLarge":         func(cfg *Config) { cfg.ListLarge = -1 },
+		"Timeout":           func(cfg *Config) { cfg.Timeout = -1 },
+		"Secrets":           func(cfg *Config) { cfg.Secrets = []string{""} },
+		"Shared":            func(cfg *Config) { cfg.Shared = map[string]string{"net/http.(*persistConn)": ""} },
+		`Skip["C1"]`:        func(cfg *Config) { cfg.Skip = map[string]string{"C1": " "} },
+		`Skip["C99"]`:       func(cfg *Config) { cfg.Skip = map[string]string{"C99": "no reason is good enough"} },
+		`Skip["Q1"]: there`: func(cfg *Config) { cfg.Skip = map[string]string{"Q1": "a case of the other suite"} },
+	} {
+		t.Run(field, func(t *testing.T) {
+			cfg := good
+			spoil(&cfg)
+			_, err := cfg.check()
+			require.ErrorContains(t, err, field)
+		})
+	}
+	for field, cfg := range map[string]MetadataConfig{
+		"Open": {},
+	} {
+		_, err := cfg.check()
+		require.ErrorContains(t, err, field)
+	}
+}
+
+// What a failure prints: the case, the rule, what breaking it means, then what was seen.
+func TestFailureExplainsItself(t *testing.T) {
+	out, tc := runOne(t, modelConfig(flaws{overwrites: true}), "C1")
+	require.True(t, out.failed)
+	text := tc.explain()
+	require.Contains(t, text, "C1 failed: a second create with other bytes is ErrSegmentExists")
+	require.Contains(t, text, "W2. Create only")
+	require.Contains(t, text, "What breaking it means: Bytes that a follower has been told about could change under it")
+	require.NotEmpty(t, out.failures)
+	require.Contains(t, fmt.Sprint(out.failures), "other bytes over a segment of 2000")
+}
+
+// Every rule that a case names is there, with what it says and what breaking it costs.
+func TestEveryRuleIsExplained(t *testing.T) {
+	used := make(map[string]bool)
+	for _, tc := range allCases() {
+		require.Contains(t, rules, tc.rule, tc.id)
+		require.NotEmpty(t, tc.title, tc.id)
+		require.NotNil(t, tc.run, tc.id)
+		used[tc.rule] = true
+	}
+	for name, rule := range rules {
+		require.NotEmpty(t, rule.says, name)
+		require.NotEmpty(t, rule.costs, name)
+		require.True(t, used[name], "no case checks rule %s", name)
+	}
+}
+
+// A case that is skipped says why, whether the user wants it so or the configuration lacks something.
+func TestSkipsHaveReasons(t *testing.T) {
+	cfg := modelConfig(flaws{})
+	cfg.Skip = map[string]string{"E10": "the store has no room for a long list"}
+	out, _ := runOne(t, cfg, "E10")
+	require.True(t, out.skipped)
+	require.Equal(t, "the store has no room for a long list", out.reason)
+	out, _ = runOne(t, cfg, "C4")
+	require.True(t, out.skipped)
+	require.Equal(t, "the configuration has no Config.Peer", out.reason)
+}
+
+// runOne runs one case of a suite without failing t.
+func runOne(t *testing.T, cfg Config, id string) (outcome, testCase) {
+	t.Helper()
+	cfg, err := cfg.check()
+	require.NoError(t, err)
+	for _, tc := range storageCases {
+		if tc.id == id {
+			return newStorageRunner(cfg).run(t, t.Name(), tc), tc
+		}
+	}
+	t.Fatalf("no case %s", id)
+	return outcome{}, testCase{}
+}

@@ -1,0 +1,218 @@
+// # The cases
+//
+// An id is stable and is the name of the subtest. P is the priority: 1 is for a first release. The rule is named as in
+// package walstorage and package metadata. A case that needs an optional field of the configuration names it.
+//
+// Group A, construction: a handle is made from a right configuration or refused with the field's name, and sees its own place and no other.
+//
+//	A1   P1 W3   the first operations on a fresh handle work
+//	A2   P1 W7   a wrong configuration is refused with an error that names the field [Config.Invalid]
+//	A3   P1 W7   a bucket that does not exist is told apart from a segment that does not exist, on opening or at first use [Config.NoBucket]
+//	A4   P1 W3   two handles on one place see each other's segments
+//	A5   P1 W2   handles on different places never see each other, even if the name of one begins with the name of the other
+//	A7   P2 W10  opening and closing a handle stores nothing
+//
+// Group B, round trip: what is stored comes back whole and unchanged, at once and on every handle, and buffers stay the caller's.
+//
+//	B1   P1 W4   segments of every size come back byte for byte, from none to the largest
+//	B2   P1 W4   bytes are bytes: nothing is decoded, converted or cut because of what it looks like
+//	B3   P1 W3   a segment can be read on the same handle as soon as its upload has returned
+//	B4   P1 W3   a segment can be read and listed on another handle as soon as its upload has returned
+//	B5   P1 W1   while a segment is being uploaded a reader finds all of it or nothing
+//	B6   P1 W5   the caller may overwrite its buffer as soon as the upload has returned
+//	B7   P1 W5   bytes fetched belong to the caller: changing them changes no later fetch, and no later call changes them
+//	B8   P1 W5   an upload does not change the data that it is given, whatever comes of it
+//	B12  P2 W7   a segment larger than the store takes is ErrTooLarge, without a request, and nothing is stored [Config.MaxObjectSize]
+//	B13  P1 W2   the same upload again succeeds and changes nothing; other bytes of the same size are refused
+//	B15  P2 W2   the same content under two ids is two segments
+//	B17  P2 W2   nil and an empty slice are the same empty segment
+//
+// Group C, create: a segment is created once, whatever races, retries and lost answers there are: the centre of a log.
+//
+//	C1   P1 W2   a second create with other bytes is ErrSegmentExists and leaves the bytes, the size and the time alone
+//	C2   P1 W2   of many creates at once on one handle exactly one wins, and its bytes are stored
+//	C3   P1 W2   of many creates at once on several handles exactly one wins, and its bytes are stored
+//	C4   P1 W2   of creates at once in several processes exactly one wins, and its bytes are stored [Config.Peer]
+//	C5   P2 W2   a create beside a delete of the same segment ends with the segment whole or gone
+//	C7   P1 W2   a create that fails leaves nothing behind
+//	C9   P1 W2   the answer to a create is lost: the create is repeated and ends in success, with one object [Config.Driver]
+//	C10  P1 W2   the answer to a create is lost and another writer's object is there: ErrSegmentExists, and its bytes stay [Config.Driver]
+//	C11  P1 W2   the answer is lost and the check is refused: ErrUnavailable around the refusal, and the same upload again succeeds [Config.Driver]
+//	C12  P1 W8   the answer is lost and the caller cancels meanwhile: the caller's context error, and the same upload again succeeds [Config.Driver]
+//	C13  P1 W7   "conflict, try again" is tried again and is never "exists" [Config.Driver]
+//	C14  P1 W7   a driver reports an existing object as ErrSegmentExists, whether the bytes are the same or not, and leaves it alone [Config.Driver]
+//	C16  P1 W2   a store that ignores the condition of a create is found out: two drivers cannot both create one key [Config.Driver]
+//	C17  P1 W2   a segment can be created again after it was deleted, with other bytes too
+//
+// Group D, ranges: reads are exact, at the edges too.
+//
+//	D1   P1 W6   the whole segment, its first byte, its last and bytes from its middle
+//	D2   P1 W6   from any offset to the end
+//	D3   P1 W6   a range that ends beyond the segment is ErrInvalidRange, and is never cut short
+//	D4   P1 W6   a range that begins at the end of the segment is ErrInvalidRange
+//	D5   P1 W6   a range that begins beyond the end is ErrInvalidRange, not a missing segment, and is not tried again
+//	D6   P1 W6   an empty dst is nil without a request, wherever the range begins and whether the segment is there or not
+//	D7   P1 W7   a negative offset and an id that names no segment are ErrInvalidArgument without a request
+//	D8   P2 W6   a range whose end overflows 64 bits is ErrInvalidRange or ErrInvalidArgument, and reads nothing
+//	D9   P1 W6   every range of an empty segment but the empty one is ErrInvalidRange
+//	D10  P1 W7   a range of a missing segment is ErrSegmentNotFound, whatever the range
+//	D11  P1 W6   two hundred random ranges, right and wrong, against a model
+//	D12  P1 W6   a body that ends early is asked for again, or is an error; never short data without one [Config.Driver]
+//	D15  P2 W12  disjoint ranges of one segment read at once
+//
+// Group E, lists: lists are complete, end, and hold segments alone.
+//
+//	E1   P1 W10  the list of an empty place is empty and no error
+//	E3   P1 W10  brokers, epochs and hours whose names begin alike are kept apart
+//	E6   P1 W10  sizes are right in lists, and the store's time, where it tells one, is the time of storing
+//	E7   P1 W10  a list sees every upload and delete that has returned before it, on any handle
+//	E8   P1 W10  pages of one, two and three segments, and empty pages, are all followed [Config.Driver]
+//	E9   P1 W10  nothing is lost where the list ends exactly with a page, or one segment before or after [Config.Driver]
+//	E10  P1 W10  a list longer than a page of the store is complete
+//	E11  P2 W10  segments stored and deleted during a list do not keep the others out of it
+//	E13  P1 W10  a continuation token that comes again is an error and no endless loop [Config.Driver]
+//	E14  P1 W10  a page that says "more" without a continuation token is an error, and not the end of the list [Config.Driver]
+//	E15  P1 W10  a page that fails and is asked for again leaves no gap [Config.Driver]
+//	E16  P1 W10  lists hold segments only: no temporaries, no sidecars, no folders, no foreign objects, which also stay where they are
+//	E17  P1 W8   a list ends with the context error when it is cancelled before, during or at the end
+//	E18  P1 W10  a caller that stops early leaves nothing behind, and the next list is complete
+//	E20  P1 W10  the extreme ids survive the way through a list and can be read
+//	E22  P2 W12  two lists at once on one handle do not disturb each other
+//	E23  P2 W10  segments can be deleted while ranging over their own list
+//	E25  P1 W10  the options of a list select by broker and creation time exactly, across hours and days
+//
+// Group F, deletes: what is deleted is gone, what is not is named, and nothing else is touched.
+//
+//	F1   P1 W9   a deleted segment is gone for reads, ranges, stats and lists, on every handle
+//	F2   P1 W9   deleting a segment that does not exist is success (yandex/ch-backup#69)
+//	F3   P1 W9   deleting twice, one after the other and at once, is success
+//	F4   P1 W9   a delete touches exactly the segments that it names
+//	F5   P1 W9   no ids send no request; 1, 1,000 and 1,001 ids and repeated ids are all deleted
+//	F6   P1 W9   a segment that the store refuses to delete is named in a *DeleteError, and the others are gone [Config.Undeletable]
+//	F7   P2 W9   a bulk delete that is cancelled names every segment that it has not deleted, those not tried included [Config.Driver]
+//	F9   P1 W3   an upload beside deletes in the same minute never fails, across processes where the configuration has a peer
+//	F10  P1 W9   the answer to a delete is lost: the delete is repeated and ends in success [Config.Driver]
+//	F11  P2 W9   an id that names no segment is an argument error that says so
+//	F12  P1 W9   a driver's failures per key come back per segment, each with its own cause; the rest of all batches is gone [Config.Driver]
+//
+// Group H, contexts: a caller that gives up gets its own context error, promptly, and nobody else notices.
+//
+//	H1   P1 W8   a context cancelled before the call: context.Canceled, no request, and nothing has changed
+//	H2   P1 W8   a deadline that has passed before the call: context.DeadlineExceeded, and nothing has changed
+//	H3   P1 W8   an upload that is cancelled under way returns promptly with the context error, or has succeeded
+//	H4   P1 W1   what a cancelled upload leaves is the whole segment or nothing, and the same upload again succeeds
+//	H5   P1 W8   a fetch that is cancelled under way returns promptly, and the next one works
+//	H6   P1 W8   a call that waits between two attempts returns promptly when its context ends [Config.Driver]
+//	H7   P1 W7   a cancel and a deadline can be told apart
+//	H8   P1 W7   the deadline of one attempt is not reported as the caller's, and the next attempt is made [Config.Driver]
+//	H11  P1 W8   one caller's cancel does not disturb another's call [Config.Driver]
+//
+// Group I, errors: errors tell a program what to do and a person what happened, and give no secret away.
+//
+//	I1   P1 W7   every kind of error comes from every method that can give it
+//	I2   P1 W7   fetch, range and stat of a missing segment give the same ErrSegmentNotFound, whether it never was or is gone
+//	I3   P1 W7   a missing bucket is no missing segment [Config.NoBucket]
+//	I4   P1 W7   a refused request is ErrAccessDenied and never a missing segment, whether the segment is there or not [Config.Denied]
+//	I5   P1 W7   the store's own error can be reached behind the kind by errors.As [Config.Driver]
+//	I6   P1 W7   every error is a *walstorage.Error with the operation, the segment and the number of requests
+//	I7   P1 W7   the text of an error names the operation and the segment
+//	I8   P1 W11  signed URLs, query strings and credentials in a driver's error do not reach the text of the error [Config.Driver]
+//	I11  P1 W7   an error is of one kind and no other, and KindOf agrees with errors.Is
+//	I12  P1 W7   kinds survive wrapping and a decorating manager
+//
+// Group L, concurrency: many calls at once, and nothing is used up by making them.
+//
+//	L1   P1 W12  forty callers with segments of their own do not disturb each other
+//	L2   P1 W12  workers that upload, fetch, stat, list and delete at random see what a model says
+//	L3   P1 W2   many uploads of the same bytes at once all succeed
+//	L4   P1 W2   a reader beside refused overwrites always sees the first bytes, whole
+//	L5   P1 W12  all methods at once on one handle
+//	L7   P1 W5   a buffer that is overwritten right after a cancelled upload has returned never shows in the store (mem9-ai/drive9#845)
+//	L10  P1 W12  hundreds of calls, failed and cancelled ones among them, leave no open files behind
+//	L11  P2 W12  a hundred handles opened, used and closed
+//
+// Group M, lifecycle: closing ends everything, once, and takes nothing with it.
+//
+//	M1   P1 W12  closing twice is nil
+//	M2   P1 W12  closing from several goroutines beside all other calls: each call ends well or with ErrClosed
+//	M3   P1 W12  every call after Close is ErrClosed, without a request
+//	M4   P1 W12  Close ends the calls under way, waits until they have let go, and closes the driver last [Config.Driver]
+//	M5   P1 W12  after calls of every outcome and Close no goroutine is left (this is checked after every other case too)
+//	M6   P1 W10  a list that is never ranged over, and one that is left early, hold nothing
+//	M8   P2 W3   Close deletes nothing
+//
+// Group Q, the metadata log: every acknowledged event reaches every reader, once, in the order of its broker, or the reader is told of the gap.
+//
+//	Q1   P1 M1   an acknowledged event is delivered, whole, one by one and in batches
+//	Q2   P1 M5   a replay gives what live readers have seen, every time the same
+//	Q4   P1 M3   an event published again, unchanged, is delivered once
+//	Q5   P1 M3   a jump in the sequence is a gap that names what is missing; what comes late is delivered
+//	Q7   P1 M4   an event that cannot be read is a gap, and those after it are delivered [MetadataConfig.Damage]
+//	Q8   P1 M3   an event whose publication begins after Subscribe has returned is delivered, one from before it is not
+//	Q9   P1 M3   a topic that is written to without pause keeps no subscriber from starting
+//	Q11  P1 M1   cancelling one publication fails no other, of the same broker or of another
+//	Q12  P1 M1   a publication whose outcome is unknown, published again unchanged, is one event for readers [MetadataConfig.Unknown]
+//	Q13  P1 M1   a writer of an older epoch of its broker is fenced (L6); readers see the new epoch begin at 0
+//	Q21  P1 M5   several subscribers see the same events in the same order of each broker, while brokers publish at once
+//	Q22  P1 M1   closing a subscription or its log ends Next with ErrClosed, and nothing of the other handles
+//	Q23  P1 M1   a cancelled or expired context ends Publish, Subscribe and Next with the caller's error; a subscription stays usable
+//	Q24  P1 M1   Publish keeps no event, and an event cloned before the next call of Next stays what it was
+//	Q25  P1 M2   twenty brokers publish at once, each in its own order
+//	Q26  P1 M2   an event of thousands of slices, as large as a leader makes them, arrives whole
+//	Q27  P1 M1   an event that can never be stored is ErrInvalid, nothing of it is stored, and the log goes on
+//	Q28  P1 M1   what Publish says is stored is a prefix: the valid events before an invalid one, and no events are nil
+//	Q29  P1 M1   Close may be called often, from several goroutines; later calls give ErrClosed, and what is stored stays
+//	Q30  P1 M3   a position in the past delivers everything stored since then
+//	Q31  P1 M1   Publish waits for no reader: a subscription that nobody reads holds nobody up, and has everything later
+//	Q32  P1 M1   a wrong configuration is refused with an error that names the field [MetadataConfig.Invalid]
+//
+// # What is out, and why
+//
+// The suite was made from a list of what goes wrong with object stores. These priority 1 entries of it need what the
+// contract does not have, so they are no cases.
+//
+//	B9   declared size larger than supplied
+//	     no reader API: UploadSegment takes the bytes themselves, so there is no declared size
+//
+//	B10  declared size smaller than supplied
+//	     no reader API, as B9
+//
+//	B11  the reader fails half way
+//	     no reader API, as B9
+//
+//	D13  the server ignores Range and sends 200 with the whole object
+//	     an answer of HTTP, which Run cannot make a server give; a driver's Get either fills dst exactly or fails (D11, D12)
+//
+//	E2   a prefix is a plain string prefix
+//	     callers give no prefix: lists select by broker and time (E25), and a driver's prefix ends in a slash (E3)
+//
+//	E4   lexicographic byte order
+//	     lists promise no order: S3 Express has none (W10)
+//
+//	E5   an unordered list is sorted or the caller is told
+//	     lists promise no order, and the contract tells every caller so (W10)
+//
+//	E12  start-after
+//	     no start-after: a list is resumed by CreatedAfter (E25)
+//
+//	E19  the consumer's error is returned unchanged
+//	     no callback: the consumer's loop keeps its own error, and leaving it early is E18
+//
+//	Q3   replay after compaction
+//	     the topic is not compacted: events are dropped by age (M6)
+//
+//	Q6   tombstones and re-creation
+//	     no tombstones: an event is never taken back, and a segment's end is its age
+//
+//	Q10  the broker is not available at start
+//	     Log has no constructor and no broker: that every call ends with its context is Q23, back-off is the log's own test
+//
+//	Q14  a crash between object and event
+//	     of the leader, which uploads first and publishes second (L2), not of a log
+//
+//	Q15  a crash between the event "deleted" and the delete
+//	     there is no such event: segments are deleted by age, and a reader that finds none falls back (F5)
+//
+//	Q16  garbage collection never removes what is referenced
+//	     of the retention sweeper, not of a log
+package conformance

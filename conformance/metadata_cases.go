@@ -1,5 +1,0 @@
-package conformance
-
-type topic struct{}
-
-var metadataCases []testCase

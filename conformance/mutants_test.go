@@ -1,0 +1,474 @@
+package conformance
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/walhop/walhop/walstorage"
+	"github.com/walhop/walhop/walstorage/objectstore"
+	"github.com/walhop/walhop/walstorage/objectstore/memory"
+)
+
+// mutant is a store that is wrong in one way.
+type mutant struct {
+	name string
+	// caught is the case named for it: it must fail.
+	caught string
+	// also lists the cases that fail, or may, for the same reason. No other case may.
+	also string
+	// make returns the suite's configuration, and what to call when the suite has run.
+	make func(t *testing.T) (cfg Config, release func())
+	// races says that the flaw is a data race, which the race detector reports before the suite does.
+	races bool
+}
+
+// The names of what is checked after every case, in the lists of mutants.
+const (
+	leftBehind = "left-behind"
+	leaked     = "leaked"
+)
+
+var mutants = []mutant{
+	// Wrong in what they store and give back.
+	modelMutant("create looks, then writes", "C2", "C3 C5", flaws{statThenWrite: true}),
+	modelMutant("create overwrites", "C1", "B8 B13 B17 C2 C3 C5 C7 I1 I6 I7 I11 L2 L4 L10", flaws{overwrites: true}),
+	modelMutant("create succeeds although another writer has won", "C1", "B8 B13 B17 C2 C3 C7 I1 I6 I7 I11 L2 L4 L10", flaws{otherBytesSucceed: true}),
+	modelMutant("create compares by size alone", "B13", "B8 C2 C3 I1 I6 I7 I11 L4", flaws{comparesSizeOnly: true}),
+	modelMutant("create says exists of the same bytes", "B13", "B17 C5 F5 H4 L2 L3", flaws{sameBytesFail: true}),
+	modelMutant("half a segment is visible", "B5", "C5 H3 H4 H5 L2 L3 L5 L7", flaws{partialVisible: true}),
+	modelMutant("upload keeps the caller's buffer", "B6", "B8 L7", flaws{keepsData: true}).racy(),
+	modelMutant("upload changes the caller's buffer", "B8", `A1 A4 A5 B1 B2 B3 B4 B5 B7 B13 B15 C1 C2 C3 C5 C17 D1 D2 D11 D15 E20 F1 F9
+		H1 H2 H3 H4 H5 L1 L2 L3 L4 L5 L7 L10 L11 M2 M3 M8`, flaws{changesData: true}).racy(),
+	modelMutant("fetch writes to the caller's buffer later", "B7", "D11 D15 L7", flaws{writesLate: true}).racy(),
+	modelMutant("what looks compressed is decoded", "B2", "", flaws{decodesGzip: true}),
+	modelMutant("another handle sees a segment late", "B4", "A4 B5 B6 C1 C3 C5 F1 F3 F9 H4 L2 L3 L4 L11 M2 M3 M8", flaws{slowToSee: true}),
+	modelMutant("clusters on one prefix see each other", "A5", "", flaws{clustersMixed: true}),
+
+	// Wrong at the edges of ranges.
+	modelMutant("a short read is no error", "D3", "D11 I1 I6 I7 I11 L10", flaws{shortRead: true}),
+	modelMutant("a range past the end is empty", "D4", "D5 D8 D9 D11", flaws{emptyPastEnd: true}),
+	modelMutant("an empty range asks the store", "D6", "", flaws{emptyDstAsks: true}),
+	modelMutant("the last byte cannot be read", "D1", `A1 A4 A5 B1 B2 B3 B4 B5 B6 B7 B13 B15 C1 C2 C3 C5 C17 D2 D11 D15 E20 F1 F4 F9
+		H1 H2 H3 H4 H5 L1 L2 L3 L4 L5 L7 L10 L11 M2 M3 M8`, flaws{offByOne: true}),
+	modelMutant("a range of a missing segment is invalid", "D10", "A1 A4 A5 B4 B12 B15 C17 F1 F2 F3 F5 F9 H1 H2 I1 I2 I6 I7 I11 I12 L2 M3",
+		flaws{missingIsRange: true}),
+
+	// Wrong in lists and deletes.
+	modelMutant("a list lacks a segment", "E7", "B4 E3 E6 E10 E11 E16 E18 E20 E22 E23 E25 F4 L1 L2 L5 M6", flaws{listDropsOne: true}),
+	modelMutant("a list ignores the broker", "E3", "E1 E25", flaws{listIgnoresBroker: true}),
+	modelMutant("a list includes its upper bound", "E25", "", flaws{listBoundsOff: true}),
+	modelMutant("a sequence can be ranged over once", "E18", "", flaws{listOnce: true}),
+	modelMutant("a delete takes its neighbours along", "F4", "B15 E7 E16 F5 F9 L1 L2 L5 L10", flaws{deleteByMinute: true}),
+	modelMutant("a delete of a missing segment is an error", "F2", "F3 F5 L2 L5 "+leftBehind, flaws{deleteMissingFails: true}),
+	modelMutant("a delete of several leaves one", "F5", leftBehind, flaws{deleteDropsFirst: true}),
+	memoryMutant("a list drops the last of each full page", "E10", "B4 E3 E6 E7 E8 E9 E11 E15 E16 E17 E18 E20 E22 E23 E25 F4 L1 L2 L5 M6 "+leftBehind,
+		memory.Config{PageSize: 5}, func(d objectstore.Driver) objectstore.Driver { return dropsLast{d} }, nil),
+	memoryMutant("the store repeats a token", "E10", "E11", memory.Config{PageSize: 50},
+		func(d objectstore.Driver) objectstore.Driver { return repeatsToken{d} }, nil),
+	memoryMutant("a list follows a repeated token for ever", "E13", "", memory.Config{}, nil,
+		func(d objectstore.Driver, store objectstore.Config) (walstorage.WalStorageManager, error) {
+			return newManager(&uniqueTokens{Driver: d}, store)
+		}),
+	memoryMutant("a bulk delete hides what failed", "F6", "", memory.Config{},
+		func(d objectstore.Driver) objectstore.Driver { return hidesFailures{d} }, nil),
+
+	// Wrong in errors.
+	memoryMutant("a refusal is reported as a missing segment", "I4", "", memory.Config{},
+		func(d objectstore.Driver) objectstore.Driver { return deniedIsMissing{d} }, nil),
+	memoryMutant("a missing bucket is reported as a missing segment", "I3", "A3", memory.Config{},
+		func(d objectstore.Driver) objectstore.Driver { return noBucketIsMissing{d} }, nil),
+	modelMutant("errors are bare kinds", "I6", "I7 I12", flaws{bareErrors: true}),
+	modelMutant("errors name no operation", "I7", "I6", flaws{noOperation: true}),
+	memoryMutant("an error shows a signed URL", "I8", "", memory.Config{}, nil,
+		func(d objectstore.Driver, store objectstore.Config) (walstorage.WalStorageManager, error) {
+			return newTeller(d, store, func(err, raw error) error { return &told{error: err, text: err.Error() + ": " + raw.Error()} })
+		}),
+	memoryMutant("an attempt's deadline looks like the caller's", "H8", "C12 H3 H5 H11 I8 M5", memory.Config{}, nil,
+		func(d objectstore.Driver, store objectstore.Config) (walstorage.WalStorageManager, error) {
+			return newTeller(d, store, func(err, raw error) error { return errors.Join(err, raw) })
+		}),
+	modelMutant("stat of a missing segment panics", "I2", "A1 A4 A5 B4 B5 B12 B15 C5 C17 F1 F2 F3 F5 F9 H1 H2 H3 H4 H5 L1 L7 I1 I6 I7 I11 L2 M3", flaws{panics: true}),
+
+	// Wrong in contexts, retries and closing.
+	modelMutant("contexts are ignored", "H1", "C7 E17 H2 H7 I1 I6 I7 I11 L10 M5", flaws{ignoresContext: true}),
+	modelMutant("a cancel is reported as a deadline", "H7", "C7 E17 H1 H2 H3 H5 I1 I11 L10", flaws{swapsContextErrors: true}),
+	modelMutant("a cancelled call leaves a goroutine", leaked, "", flaws{leaksOnCancel: true}),
+	memoryMutant("exists after a lost answer is an error", "C9", "B13 B17 C5 C11 C12 C13 F5 H4 H8 L2 L3", memory.Config{}, nil,
+		func(d objectstore.Driver, store objectstore.Config) (walstorage.WalStorageManager, error) {
+			return newDoubter(d, store)
+		}),
+	memoryMutant("nothing is tried again", "C13", "C9 C10 C11 C12 D12 E15 F10 H6 H8 I1", memory.Config{}, nil,
+		func(d objectstore.Driver, store objectstore.Config) (walstorage.WalStorageManager, error) {
+			store.MaxAttempts = 1
+			return newManager(d, store)
+		}),
+	memoryMutant("an invalid range is tried again", "D5", "", memory.Config{}, nil,
+		func(d objectstore.Driver, store objectstore.Config) (walstorage.WalStorageManager, error) {
+			m, err := newManager(d, store)
+			return &insistent{m}, err
+		}),
+	memoryMutant("the driver ignores the condition of a create", "C16", "B8 B13 B17 C1 C2 C3 C5 C7 C9 C10 C11 C12 C14 I1 I6 I7 I11 L2 L4 L10", memory.Config{},
+		func(d objectstore.Driver) objectstore.Driver { return overwriting{d} }, nil),
+	memoryMutant("Close leaves the calls under way alone", "M4", "", memory.Config{}, nil,
+		func(d objectstore.Driver, store objectstore.Config) (walstorage.WalStorageManager, error) {
+			m, err := newManager(d, store)
+			return &hasty{WalStorageManager: m}, err
+		}),
+	modelMutant("closing twice is an error", "M1", "A7 I1 I6 I7 I11 L11 M2 M3 M5 M6 M8", flaws{closeTwiceFails: true}),
+	modelMutant("calls go on after Close", "M3", "I1 I6 I7 I11", flaws{openAfterClose: true}),
+}
+
+func modelMutant(name, caught, also string, flaws flaws) mutant {
+	return mutant{name: name, caught: caught, also: also, make: func(*testing.T) (Config, func()) {
+		store := newModelStore()
+		return store.config(flaws), store.release
+	}}
+}
+
+func (m mutant) racy() mutant {
+	m.races = true
+	return m
+}
+
+// memoryMutant is a mutant over the reference driver: wrap makes a wrong driver, manage a wrong manager; either is nil.
+func memoryMutant(name, caught, also string, kind memory.Config, wrap func(objectstore.Driver) objectstore.Driver,
+	manage func(objectstore.Driver, objectstore.Config) (walstorage.WalStorageManager, error),
+) mutant {
+	return mutant{name: name, caught: caught, also: also, make: func(*testing.T) (Config, func()) {
+		return memoryConfig(kind, wrap, manage), func() {}
+	}}
+}
+
+// memoryConfig is the configuration of a suite over the reference driver.
+func memoryConfig(kind memory.Config, wrap func(objectstore.Driver) objectstore.Driver,
+	manage func(objectstore.Driver, objectstore.Config) (walstorage.WalStorageManager, error),
+) Config {
+	kind.Store = memory.NewStore()
+	kind.ObjectBytes = modelLimit
+	driver := func(fault func(memory.Call) memory.Fault) objectstore.Driver {
+		d := memory.New(kind)
+		d.Fault(fault)
+		if wrap != nil {
+			return wrap(d)
+		}
+		return d
+	}
+	cfg := Config{
+		Driver:        func(testing.TB) objectstore.Driver { return driver(nil) },
+		MaxObjectSize: modelLimit,
+		ListLarge:     60,
+		manage:        manage,
+	}
+	open := func(tb testing.TB, store objectstore.Config, fault func(memory.Call) memory.Fault) walstorage.WalStorageManager {
+		m, err := cfg.manager(driver(fault), store)
+		require.NoError(tb, err)
+		return m
+	}
+	cfg.Denied = func(tb testing.TB, store objectstore.Config) walstorage.WalStorageManager {
+		return open(tb, store, func(memory.Call) memory.Fault {
+			return memory.Fault{Err: walstorage.NewError(walstorage.ErrAccessDenied, nil)}
+		})
+	}
+	cfg.NoBucket = func(tb testing.TB) (walstorage.WalStorageManager, error) {
+		return open(tb, objectstore.Config{Cluster: "c"}, func(memory.Call) memory.Fault {
+			return memory.Fault{Err: walstorage.NewError(walstorage.ErrBucketNotFound, nil)}
+		}), nil
+	}
+	cfg.Undeletable = func(tb testing.TB, store objectstore.Config, id walstorage.SegmentID) walstorage.WalStorageManager {
+		return open(tb, store, func(memory.Call) memory.Fault {
+			return memory.Fault{KeyErr: func(key string) error {
+				if strings.Contains(key, id.UUID.String()) {
+					return walstorage.NewError(walstorage.ErrAccessDenied, nil)
+				}
+				return nil
+			}}
+		})
+	}
+	return cfg
+}
+
+func newManager(d objectstore.Driver, store objectstore.Config) (walstorage.WalStorageManager, error) {
+	return Config{}.manager(d, store)
+}
+
+// TestMutants shows that the suite can fail: each wrong store fails the case named for it and none outside its set.
+func TestMutants(t *testing.T) {
+	var survived, alarms, caught atomic.Int64
+	t.Run("all", func(t *testing.T) {
+		for _, m := range mutants {
+			t.Run(m.name, func(t *testing.T) {
+				t.Parallel()
+				if m.races && raceDetector {
+					t.Skip("the flaw is a data race, which the race detector reports before the suite does")
+				}
+				cfg, release := m.make(t)
+				failed := runMutant(t, cfg)
+				release()
+				if _, ok := failed[m.caught]; !ok {
+					survived.Add(1)
+					t.Errorf("survived: %s does not fail", m.caught)
+				} else {
+					caught.Add(1)
+				}
+				expected := append(strings.Fields(m.also), m.caught)
+				for id, texts := range failed {
+					if !slices.Contains(expected, id) {
+						alarms.Add(1)
+						t.Errorf("false alarm: %s fails too: %s", id, strings.Join(texts, "\n"))
+					}
+				}
+			})
+		}
+	})
+	fmt.Printf("mutants: %d caught, %d survived, %d false alarms\n", caught.Load(), survived.Load(), alarms.Load())
+}
+
+// The two right stores that the wrong ones are made of fail nothing, under the same limits.
+func TestMutantsAreMadeOfRightStores(t *testing.T) {
+	t.Parallel()
+	require.Empty(t, runMutant(t, modelConfig(flaws{})), "the model")
+	require.Empty(t, runMutant(t, memoryConfig(memory.Config{}, nil, nil)), "the reference driver")
+}
+
+// runMutant runs every case and returns the failures by id.
+func runMutant(t *testing.T, cfg Config) map[string][]string {
+	cfg, err := cfg.check()
+	require.NoError(t, err)
+	r := newStorageRunner(cfg)
+	r.prompt, r.patience, r.tidyRounds = time.Second, 300*time.Millisecond, 1
+	failed := make(map[string][]string)
+	for _, tc := range storageCases {
+		out := r.run(t, t.Name()+"/"+tc.id, tc)
+		if out.failed {
+			failed[tc.id] = out.failures
+		}
+		if len(out.leftBehind) > 0 {
+			failed[leftBehind] = append(failed[leftBehind], tc.id+": "+strings.Join(out.leftBehind, ", "))
+		}
+		if len(out.leaked) > 0 {
+			failed[leaked] = append(failed[leaked], tc.id+": "+strings.Join(out.leaked, "\n"))
+			r.patience = 0 // it leaks: no need to wait for more
+		}
+	}
+	return failed
+}
+
+// dropsLast is a driver whose pages lack their last object where there are more.
+type dropsLast struct{ objectstore.Driver }
+
+func (d dropsLast) List(ctx context.Context, prefix, token string) ([]objectstore.Object, string, error) {
+	page, next, err := d.Driver.List(ctx, prefix, token)
+	if next != "" {
+		page = page[:len(page)-1]
+	}
+	return page, next, err
+}
+
+// repeatsToken is a driver whose lists never end.
+type repeatsToken struct{ objectstore.Driver }
+
+func (d repeatsToken) List(ctx context.Context, prefix, token string) ([]objectstore.Object, string, error) {
+	page, next, err := d.Driver.List(ctx, prefix, token)
+	if token != "" {
+		next = token
+	}
+	return page, next, err
+}
+
+// uniqueTokens hides from the Manager that a token comes again.
+type uniqueTokens struct {
+	objectstore.Driver
+	n atomic.Int64
+}
+
+func (d *uniqueTokens) List(ctx context.Context, prefix, token string) ([]objectstore.Object, string, error) {
+	if at := strings.LastIndex(token, "#"); at >= 0 {
+		token = token[:at]
+	}
+	page, next, err := d.Driver.List(ctx, prefix, token)
+	if next != "" {
+		next = fmt.Sprintf("%s#%d", next, d.n.Add(1))
+	}
+	return page, next, err
+}
+
+// hidesFailures is a driver that does not read what a bulk delete answers.
+type hidesFailures struct{ objectstore.Driver }
+
+func (d hidesFailures) Delete(ctx context.Context, keys []string) error {
+	err := d.Driver.Delete(ctx, keys)
+	if partial := (*objectstore.DeleteError)(nil); errors.As(err, &partial) {
+		return nil
+	}
+	return err
+}
+
+// deniedIsMissing is a driver that takes every refusal of a read for a missing object.
+type deniedIsMissing struct{ objectstore.Driver }
+
+func (d deniedIsMissing) Get(ctx context.Context, key string, offset int64, dst []byte) error {
+	return mistaken(d.Driver.Get(ctx, key, offset, dst), walstorage.ErrAccessDenied)
+}
+
+func (d deniedIsMissing) Stat(ctx context.Context, key string) (objectstore.Object, error) {
+	object, err := d.Driver.Stat(ctx, key)
+	return object, mistaken(err, walstorage.ErrAccessDenied)
+}
+
+// noBucketIsMissing is a driver that takes every 404 for a missing object.
+type noBucketIsMissing struct{ objectstore.Driver }
+
+func (d noBucketIsMissing) Get(ctx context.Context, key string, offset int64, dst []byte) error {
+	return mistaken(d.Driver.Get(ctx, key, offset, dst), walstorage.ErrBucketNotFound)
+}
+
+func (d noBucketIsMissing) Stat(ctx context.Context, key string) (objectstore.Object, error) {
+	object, err := d.Driver.Stat(ctx, key)
+	return object, mistaken(err, walstorage.ErrBucketNotFound)
+}
+
+// mistaken takes an error of the kind for a missing object.
+func mistaken(err, kind error) error {
+	if errors.Is(err, kind) {
+		return walstorage.NewError(walstorage.ErrSegmentNotFound, nil)
+	}
+	return err
+}
+
+// overwriting is a driver whose creates replace what is there.
+type overwriting struct{ objectstore.Driver }
+
+func (d overwriting) Put(ctx context.Context, key string, body *objectstore.Body, crc32c uint32) error {
+	err := d.Driver.Put(ctx, key, body, crc32c)
+	if errors.Is(err, walstorage.ErrSegmentExists) {
+		if err = d.Delete(ctx, []string{key}); err == nil {
+			if _, err = body.Seek(0, 0); err == nil {
+				err = d.Driver.Put(ctx, key, body, crc32c)
+			}
+		}
+		if errors.Is(err, walstorage.ErrSegmentExists) {
+			err = nil // another writer was faster: the last one wins
+		}
+	}
+	return err
+}
+
+// teller is a manager that puts into its errors what the driver said, word for word.
+type teller struct {
+	walstorage.WalStorageManager
+	spy  *spyDriver
+	tell func(err, raw error) error
+}
+
+func newTeller(d objectstore.Driver, store objectstore.Config, tell func(err, raw error) error) (walstorage.WalStorageManager, error) {
+	spy := &spyDriver{Driver: d}
+	m, err := newManager(spy, store)
+	return &teller{WalStorageManager: m, spy: spy, tell: tell}, err
+}
+
+func (m *teller) UploadSegment(ctx context.Context, id walstorage.SegmentID, data []byte) error {
+	err := m.WalStorageManager.UploadSegment(ctx, id, data)
+	m.spy.mu.Lock()
+	defer m.spy.mu.Unlock()
+	if err == nil || m.spy.last == nil {
+		return err
+	}
+	return m.tell(err, m.spy.last)
+}
+
+// told is an error with another text.
+type told struct {
+	error
+	text string
+}
+
+func (t *told) Error() string { return t.text }
+func (t *told) Unwrap() error { return t.error }
+
+// spyDriver remembers what the causes of failed Puts say.
+type spyDriver struct {
+	objectstore.Driver
+	mu   sync.Mutex
+	last error
+}
+
+func (d *spyDriver) Put(ctx context.Context, key string, body *objectstore.Body, crc32c uint32) error {
+	err := d.Driver.Put(ctx, key, body, crc32c)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.last = nil
+	if classified := (*walstorage.Error)(nil); errors.As(err, &classified) {
+		d.last = classified.Cause
+	}
+	return err
+}
+
+// doubter is a manager that takes a segment found on a second attempt for somebody else's.
+type doubter struct {
+	walstorage.WalStorageManager
+	attempts *sync.Map // by segment id
+}
+
+func newDoubter(d objectstore.Driver, store objectstore.Config) (walstorage.WalStorageManager, error) {
+	attempts := &sync.Map{}
+	next := store.Hooks.AttemptStart
+	store.Hooks.AttemptStart = func(ctx context.Context, attempt walstorage.Attempt) context.Context {
+		if attempt.Op == walstorage.OpUpload {
+			attempts.Store(attempt.ID, attempt.Number)
+		}
+		if next != nil {
+			return next(ctx, attempt)
+		}
+		return ctx
+	}
+	m, err := newManager(d, store)
+	return &doubter{WalStorageManager: m, attempts: attempts}, err
+}
+
+func (m *doubter) UploadSegment(ctx context.Context, id walstorage.SegmentID, data []byte) error {
+	err := m.WalStorageManager.UploadSegment(ctx, id, data)
+	if n, ok := m.attempts.LoadAndDelete(id); err == nil && ok && n.(int) > 1 {
+		return &walstorage.Error{Op: walstorage.OpUpload, ID: id, Kind: walstorage.ErrSegmentExists, Attempts: n.(int)}
+	}
+	return err
+}
+
+// insistent is a manager that asks again for a range that is not there.
+type insistent struct{ walstorage.WalStorageManager }
+
+func (m *insistent) FetchSegment(ctx context.Context, id walstorage.SegmentID, offset int64, dst []byte) error {
+	err := m.WalStorageManager.FetchSegment(ctx, id, offset, dst)
+	if errors.Is(err, walstorage.ErrInvalidRange) {
+		err = m.WalStorageManager.FetchSegment(ctx, id, offset, dst)
+	}
+	return err
+}
+
+// hasty is a manager whose Close returns while calls are under way, and leaves them to themselves.
+type hasty struct {
+	walstorage.WalStorageManager
+	calls atomic.Int64
+	first atomic.Bool
+}
+
+func (m *hasty) UploadSegment(ctx context.Context, id walstorage.SegmentID, data []byte) error {
+	m.calls.Add(1)
+	defer m.calls.Add(-1)
+	return m.WalStorageManager.UploadSegment(ctx, id, data)
+}
+
+func (m *hasty) Close() error {
+	if m.calls.Load() > 0 && m.first.CompareAndSwap(false, true) {
+		return nil
+	}
+	return m.WalStorageManager.Close()
+}

@@ -1,0 +1,57 @@
+package conformance
+
+import (
+	"flag"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+var update = flag.Bool("update", false, "write the generated part of the package documentation")
+
+// Every priority 1 id of the list is a case or stands in the out-table with a reason, and the package documentation
+// holds both tables as they are. `go test ./conformance -run TestCaseTable -update` writes them.
+func TestCaseTable(t *testing.T) {
+	legal := regexp.MustCompile(`^[A-Z][1-9][0-9]?$`)
+	implemented, out := make(map[string]testCase), make(map[string]string)
+	for _, tc := range allCases() {
+		require.Regexp(t, legal, tc.id)
+		require.NotContains(t, implemented, tc.id, "two cases of one id")
+		require.Contains(t, []int{1, 2}, tc.priority, tc.id)
+		implemented[tc.id] = tc
+	}
+	for _, row := range outTable {
+		require.NotContains(t, implemented, row.id, "a case that is out and in")
+		require.NotContains(t, out, row.id, "two rows of one id")
+		require.NotEmpty(t, strings.TrimSpace(row.reason), row.id)
+		out[row.id] = row.reason
+	}
+	demanded := strings.Fields(priorityOne)
+	for _, id := range demanded {
+		_, in := implemented[id]
+		_, isOut := out[id]
+		require.True(t, in || isOut, "priority 1 case %s is neither a case nor in the out-table", id)
+		if in {
+			require.Equal(t, 1, implemented[id].priority, id)
+		}
+	}
+	for id := range out {
+		require.True(t, slices.Contains(demanded, id), "%s is in the out-table and nobody asks for it", id)
+	}
+	for _, tc := range allCases() {
+		require.True(t, slices.ContainsFunc(groups, func(g group) bool { return g.letter == tc.group() }), "case %s has no group", tc.id)
+	}
+
+	const name = "doc_table.go"
+	want := renderTables()
+	if *update {
+		require.NoError(t, os.WriteFile(name, []byte(want), 0o644))
+	}
+	got, err := os.ReadFile(name)
+	require.NoError(t, err)
+	require.Equal(t, want, string(got), "%s is not the generated table: run this test with -update", name)
+}
