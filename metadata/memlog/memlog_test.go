@@ -308,7 +308,9 @@ func TestHeldDelivery(t *testing.T) {
 		topic := newTopic(t, memlog.Config{})
 		hold := true
 		log := open(t, topic, memlog.Options{Broker: 1, BrokerEpoch: 1, Faults: memlog.Faults{
-			Deliver: func(d memlog.Delivery) memlog.DeliveryFault { return memlog.DeliveryFault{Hold: hold && d.Sequence >= 1} },
+			Deliver: func(d memlog.Delivery) memlog.DeliveryFault {
+				return memlog.DeliveryFault{Hold: hold && d.Sequence >= 1}
+			},
 		}})
 		sub := subscribe(t, log)
 		publish(t, log, events(1, 0, 1, 2)...)

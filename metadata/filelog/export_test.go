@@ -1,0 +1,92 @@
+package filelog
+
+import (
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// AppendRaw writes a frame that holds the bytes, as a writer of a later version might.
+func AppendRaw(t testing.TB, l *Log, event []byte) {
+	<-l.turn
+	defer func() { l.turn <- struct{}{} }()
+	w := l.writer
+	b := append(make([]byte, frameHeaderLength), event...)
+	w.name.putFrame(b, w.offset, time.Now())
+	_, err := w.file.WriteAt(b, w.offset)
+	require.NoError(t, err)
+	w.offset += int64(len(b))
+}
+
+// WriteFutureFile writes a file whose format version is not known.
+func WriteFutureFile(t testing.TB, dir string, broker int32, epoch int64) {
+	name := fileName{broker: broker, epoch: epoch}
+	b := make([]byte, headerLength+100)
+	name.putHeader(b, time.Now())
+	binary.BigEndian.PutUint16(b[8:], formatVersion+1)
+	binary.BigEndian.PutUint32(b[36:], crc32.Checksum(b[:36], castagnoli))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, name.path()), b, 0o644))
+}
+
+// Fail makes the writer's files fail as script says: it is asked before each write ("write", with the length) and each
+// fsync ("sync"), and returns how many bytes are written nevertheless, and the error.
+func Fail(l *Log, script func(op string, length int) (written int, err error)) {
+	<-l.turn
+	defer func() { l.turn <- struct{}{} }()
+	l.writer.leave()
+	create := l.writer.create
+	l.writer.create = func(path string) (appendFile, error) {
+		file, err := create(path)
+		if err != nil {
+			return nil, err
+		}
+		return &failingFile{appendFile: file, script: script}, nil
+	}
+}
+
+type failingFile struct {
+	appendFile
+	script func(op string, length int) (written int, err error)
+}
+
+func (f *failingFile) WriteAt(b []byte, offset int64) (int, error) {
+	n, err := f.script("write", len(b))
+	if err != nil {
+		b = b[:n]
+	}
+	if n, failed := f.appendFile.WriteAt(b, offset); failed != nil {
+		return n, failed
+	}
+	return len(b), err
+}
+
+func (f *failingFile) Sync() error {
+	if _, err := f.script("sync", 0); err != nil {
+		return err
+	}
+	return f.appendFile.Sync()
+}
+
+// StopInsideWrites makes the next write stop half way, print "torn" and never return.
+func StopInsideWrites(l *Log) {
+	<-l.turn
+	defer func() { l.turn <- struct{}{} }()
+	l.writer.file = stoppingFile{l.writer.file}
+}
+
+type stoppingFile struct{ appendFile }
+
+func (f stoppingFile) WriteAt(b []byte, offset int64) (int, error) {
+	if _, err := f.appendFile.WriteAt(b[:len(b)/2], offset); err != nil {
+		return 0, err
+	}
+	fmt.Println("torn")
+	time.Sleep(time.Hour) // to be killed in
+	return 0, nil
+}
