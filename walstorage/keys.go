@@ -35,19 +35,19 @@ type Keys struct {
 func NewKeys(prefix, cluster string) (Keys, error) {
 	prefix = strings.TrimSuffix(prefix, "/")
 	if len(prefix) > maxPrefixBytes {
-		return Keys{}, NewError(ErrInvalidArgument, fmt.Errorf("Prefix has %d bytes, at most %d are allowed", len(prefix), maxPrefixBytes))
+		return Keys{}, NewError(ErrInvalidArgument, fmt.Errorf("keys: Prefix has %d bytes, at most %d are allowed", len(prefix), maxPrefixBytes))
 	}
 	if cluster == "" {
-		return Keys{}, NewError(ErrInvalidArgument, fmt.Errorf("Cluster is empty"))
+		return Keys{}, NewError(ErrInvalidArgument, fmt.Errorf("keys: Cluster is empty"))
 	}
 	if !legalPart(cluster) {
-		return Keys{}, NewError(ErrInvalidArgument, fmt.Errorf("Cluster %q: allowed are 1 to 255 of A-Z a-z 0-9 . _ - and not \".\" or \"..\"", cluster))
+		return Keys{}, NewError(ErrInvalidArgument, fmt.Errorf("keys: Cluster %q: allowed are 1 to 255 of A-Z a-z 0-9 . _ - and not \".\" or \"..\"", cluster))
 	}
 	base := cluster + "/"
 	if prefix != "" {
 		for part := range strings.SplitSeq(prefix, "/") {
 			if !legalPart(part) {
-				return Keys{}, NewError(ErrInvalidArgument, fmt.Errorf("Prefix %q: part %q: allowed are 1 to 255 of A-Z a-z 0-9 . _ - and not \".\" or \"..\"", prefix, part))
+				return Keys{}, NewError(ErrInvalidArgument, fmt.Errorf("keys: Prefix %q: part %q: allowed are 1 to 255 of A-Z a-z 0-9 . _ - and not \".\" or \"..\"", prefix, part))
 			}
 		}
 		base = prefix + "/" + base

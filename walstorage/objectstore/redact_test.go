@@ -94,8 +94,8 @@ func TestErrorsCarryNoSecrets(t *testing.T) {
 				&objectstore.DeleteError{Failures: []objectstore.DeleteFailure{{Key: keyOf(segment(1)), Err: errors.New(test.text)}}},
 			} {
 				driver.Fault(func(memory.Call) memory.Fault { return memory.Fault{Err: err} })
-				for _, call := range calls {
-					result := call.run(t.Context(), manager)
+				for _, name := range []string{"upload", "delete", "list"} {
+					result := calls[name].run(t.Context(), manager)
 					require.Error(t, result)
 					note(result)
 				}
@@ -103,7 +103,7 @@ func TestErrorsCarryNoSecrets(t *testing.T) {
 			driver.Fault(func(memory.Call) memory.Fault { return memory.Fault{Panic: test.text} })
 			note(calls["stat"].run(t.Context(), manager))
 
-			require.Len(t, texts, 2*(5*5*3+2+1))
+			require.Len(t, texts, 2*(5*3*3+2+1))
 			for _, text := range texts {
 				for _, part := range parts {
 					require.NotContains(t, text, part)

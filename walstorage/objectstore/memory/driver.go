@@ -3,6 +3,7 @@ package memory
 import (
 	"cmp"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"hash/crc32"
@@ -49,6 +50,14 @@ type Driver struct {
 	calls   map[string]int
 	release chan struct{}
 	closed  bool
+	listed  listing
+}
+
+// listing is the order in which a list yields the objects below a prefix, kept for the pages that follow.
+type listing struct {
+	prefix    string
+	version   int // of the store's keys
+	positions []position
 }
 
 var _ objectstore.Driver = (*Driver)(nil)
@@ -316,8 +325,35 @@ func (d *Driver) position(key string) position {
 		return position{key: key}
 	}
 	h := fnv.New64a()
-	fmt.Fprintf(h, "%d %s", d.cfg.Shuffle, key)
+	_, _ = h.Write(binary.BigEndian.AppendUint64(nil, d.cfg.Shuffle))
+	_, _ = h.Write([]byte(key))
 	return position{rank: h.Sum64(), key: key}
+}
+
+// positions returns the objects below the prefix in the order of this driver's lists. The slice is not to be modified.
+func (d *Driver) positions(prefix string) []position {
+	keys, version := d.store.keys()
+	d.mu.Lock()
+	listed := d.listed
+	d.mu.Unlock()
+	if listed.version == version && listed.prefix == prefix {
+		return listed.positions
+	}
+	listed = listing{prefix: prefix, version: version}
+	from, _ := slices.BinarySearch(keys, prefix)
+	for _, key := range keys[from:] {
+		if !strings.HasPrefix(key, prefix) {
+			break
+		}
+		listed.positions = append(listed.positions, d.position(key))
+	}
+	if d.cfg.Shuffle != 0 {
+		slices.SortFunc(listed.positions, position.compare)
+	}
+	d.mu.Lock()
+	d.listed = listed
+	d.mu.Unlock()
+	return listed.positions
 }
 
 // A token is the key of the last object of the page before, after this sign; the sign alone is the start of the list.
@@ -334,13 +370,7 @@ func (d *Driver) List(ctx context.Context, prefix, token string) (page []objects
 	if token != "" && !legal {
 		return nil, "", walstorage.NewError(walstorage.ErrInvalidArgument, errors.New("the token is not of this store"))
 	}
-	var positions []position
-	for _, key := range d.store.Keys() {
-		if strings.HasPrefix(key, prefix) {
-			positions = append(positions, d.position(key))
-		}
-	}
-	slices.SortFunc(positions, position.compare)
+	positions := d.positions(prefix)
 	if last != "" {
 		after, found := slices.BinarySearchFunc(positions, d.position(last), position.compare)
 		if found && !d.cfg.Overlap {

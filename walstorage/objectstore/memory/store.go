@@ -20,6 +20,8 @@ type Store struct {
 	objects map[string]stored
 	late    []landing // uploads that are still on their way
 	arrived int       // counts landings, for an order among equal times
+	sorted  []string  // the keys in byte order, nil if objects has changed since; never modified
+	version int       // counts the times that sorted was made anew
 }
 
 // stored is one object. data is never modified, only replaced.
@@ -57,7 +59,7 @@ func (s *Store) settle() {
 		arrived := s.late[0]
 		s.late = s.late[1:]
 		if _, exists := s.objects[arrived.key]; !exists {
-			s.objects[arrived.key] = arrived.object
+			s.objects[arrived.key], s.sorted = arrived.object, nil
 		}
 	}
 }
@@ -70,7 +72,7 @@ func (s *Store) create(key string, object stored) (created bool) {
 	if _, exists := s.objects[key]; exists {
 		return false
 	}
-	s.objects[key] = object
+	s.objects[key], s.sorted = object, nil
 	return true
 }
 
@@ -92,10 +94,21 @@ func (s *Store) get(key string) (stored, bool) {
 
 // Keys returns the keys of all objects in byte order.
 func (s *Store) Keys() []string {
+	keys, _ := s.keys()
+	return slices.Clone(keys)
+}
+
+// keys returns the keys in byte order, not to be modified, and a number that changes whenever they do.
+func (s *Store) keys() (sorted []string, version int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.settle()
-	return slices.Sorted(maps.Keys(s.objects))
+	if s.sorted == nil {
+		s.sorted = slices.AppendSeq(make([]string, 0, len(s.objects)), maps.Keys(s.objects))
+		slices.Sort(s.sorted)
+		s.version++
+	}
+	return s.sorted, s.version
 }
 
 // Object returns a copy of the object's bytes.
@@ -111,7 +124,7 @@ func (s *Store) Put(key string, data []byte, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.settle()
-	s.objects[key] = stored{data: data, crc32c: crc32.Checksum(data, castagnoli), at: now}
+	s.objects[key], s.sorted = stored{data: data, crc32c: crc32.Checksum(data, castagnoli), at: now}, nil
 }
 
 // Remove deletes an object and tells whether it was there.
@@ -120,7 +133,10 @@ func (s *Store) Remove(key string) bool {
 	defer s.mu.Unlock()
 	s.settle()
 	_, ok := s.objects[key]
-	delete(s.objects, key)
+	if ok {
+		delete(s.objects, key)
+		s.sorted = nil
+	}
 	return ok
 }
 
