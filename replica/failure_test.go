@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -138,6 +139,43 @@ func TestBrokenTransport(t *testing.T) {
 	}
 }
 
+// An answer of another leader epoch than the one followed says nothing of this one's log.
+func TestAnswerOfAnotherEpoch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x := newPair(t, 0, func(c *replica.ReporterConfig) {
+			c.Send = func(ctx context.Context, _ int32, r replica.Reports) ([]replica.Answer, error) {
+				if err := sleep(ctx, 100*time.Millisecond); err != nil {
+					return nil, err
+				}
+				return []replica.Answer{{Partition: partition(0), LeaderEpoch: 4, LeaderLEO: 9}}, nil
+			}
+		})
+		time.Sleep(10 * time.Second)
+		x.follower.reporter.Close()
+		assert.Empty(t, x.followed.observed)
+		assert.Zero(t, x.followed.divergences())
+	})
+}
+
+// A full message takes back the reports of partitions that it does not name.
+func TestFullMessageTakesBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newLeaderBroker(t)
+		p, q := partition(0), partition(1)
+		b.lead(t, p, 5, followerID)
+		led := b.lead(t, q, 5, followerID)
+		both := message(1, 1, p, 0)
+		both.Parts = append(both.Parts, message(1, 1, q, 0).Parts[0])
+		_, err := b.tracker.Handle(t.Context(), both)
+		require.NoError(t, err)
+		led.append(t)
+		require.NoError(t, led.log.DeleteRecords(1))
+		answers, err := b.tracker.Handle(t.Context(), message(2, 1, p, 0))
+		require.NoError(t, err)
+		assert.Empty(t, answers)
+	})
+}
+
 // brokenLog panics when its end is read.
 type brokenLog struct{ *memory.Log }
 
@@ -161,7 +199,14 @@ func TestBrokenLog(t *testing.T) {
 // more.
 func TestMoveToAnotherLeader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		x := newPair(t, 10*time.Millisecond)
+		var refused atomic.Int32
+		x := newPair(t, 10*time.Millisecond, func(c *replica.ReporterConfig) {
+			c.Answered = func(_ int32, a replica.Answer) {
+				if a.Err != nil {
+					refused.Add(1)
+				}
+			}
+		})
 		settle(5 * time.Millisecond) // the first message is on its way
 		other := newLeaderBroker(t)
 		led := other.lead(t, x.p, 6, followerID)
@@ -178,10 +223,13 @@ func TestMoveToAnotherLeader(t *testing.T) {
 		_, err := led.log.Lead(7)
 		require.NoError(t, err)
 		other.change(func() { led.epoch = 7 })
+		other.tracker.Moved(x.p)
+		settle(5 * time.Millisecond) // the refusal is on its way
 		g := &followed{epoch: 7}
 		x.follower.reporter.Add(x.p, 9, g, x.log)
 		settle(100 * time.Millisecond)
 		assert.EqualValues(t, 1, g.newest())
+		assert.Zero(t, refused.Load())
 
 		// Without a partition there is nobody to talk to.
 		x.follower.reporter.Remove(x.p)

@@ -283,23 +283,22 @@ func (s *Sweeper) delete(ctx context.Context, t *territory, expired []walstorage
 			ids = append(ids, batch[i].ID)
 		}
 		err := s.deleteSegments(ctx, ids)
-		failed, partial := failures(err)
+		failed := failures(err, ids)
 		for i := range batch {
-			switch {
-			case err == nil, partial && !failed[batch[i].ID]:
-				result.Deleted++
-				result.Bytes += batch[i].Size
-			default:
+			if failed[batch[i].ID] {
 				t.pending = append(t.pending, batch[i])
+				continue
 			}
+			result.Deleted++
+			result.Bytes += batch[i].Size
 		}
 		if err != nil {
 			errs = append(errs, fmt.Errorf("retention: delete of broker %d: %w", t.broker, err))
-			if !partial {
-				// The store is down, or the run is cancelled: the rest would fare no better.
-				t.pending = append(t.pending, todo...)
-				break
-			}
+		}
+		if len(failed) == len(batch) {
+			// The store is down, or the run is cancelled: the rest would fare no better.
+			t.pending = append(t.pending, todo...)
+			break
 		}
 	}
 	if len(t.pending) > maxPending {
@@ -309,18 +308,23 @@ func (s *Sweeper) delete(ctx context.Context, t *territory, expired []walstorage
 	return errors.Join(errs...)
 }
 
-// failures returns the segments that a DeleteSegments call did not delete (W9, Opndrive/opndrive#73). partial says that the
-// others of the call are deleted.
-func failures(err error) (failed map[walstorage.SegmentID]bool, partial bool) {
+// failures returns which of the segments a DeleteSegments call did not delete (W9, Opndrive/opndrive#73).
+func failures(err error, ids []walstorage.SegmentID) map[walstorage.SegmentID]bool {
+	if err == nil {
+		return nil
+	}
+	failed := make(map[walstorage.SegmentID]bool)
 	var partly *walstorage.DeleteError
-	if !errors.As(err, &partly) {
-		return nil, false
+	if errors.As(err, &partly) {
+		for _, failure := range partly.Failures {
+			failed[failure.ID] = true
+		}
+		return failed
 	}
-	failed = make(map[walstorage.SegmentID]bool, len(partly.Failures))
-	for _, failure := range partly.Failures {
-		failed[failure.ID] = true
+	for _, id := range ids {
+		failed[id] = true
 	}
-	return failed, true
+	return failed
 }
 
 func (s *Sweeper) deleteSegments(ctx context.Context, ids []walstorage.SegmentID) (err error) {

@@ -287,7 +287,16 @@ func TestOnlyOwnAndGoneBrokers(t *testing.T) {
 		s := b.sweeper(func(c *retention.Config) {
 			c.Gone = func(context.Context) ([]int32, error) { return ids, failure }
 		})
+		var lists []string
+		b.driver.Fault(func(c memory.Call) memory.Fault {
+			if c.Method == "List" {
+				lists = append(lists, c.Key)
+			}
+			return memory.Fault{}
+		})
 		result, err := s.Sweep(t.Context())
+		assert.Equal(t, []string{"c/1/", "c/3/"}, lists, "each once, its own broker not a second time")
+		b.driver.Fault(nil)
 		assert.ErrorContains(t, err, "-4")
 		assert.Equal(t, 2, result.Deleted)
 		assert.Equal(t, []walstorage.SegmentID{other}, b.ids())
@@ -304,8 +313,18 @@ func TestOnlyOwnAndGoneBrokers(t *testing.T) {
 		result, err = s.Sweep(t.Context())
 		assert.ErrorIs(t, err, failure)
 		assert.Equal(t, 1, result.Deleted)
-		failure, ids = nil, []int32{3}
-		assert.Equal(t, 1, sweep(t, s).Deleted)
+		failure, ids = nil, []int32{1, 3}
+		b.driver.Fault(func(c memory.Call) memory.Fault {
+			if c.Method == "Delete" {
+				return memory.Fault{Err: walstorage.NewError(walstorage.ErrAccessDenied, nil)}
+			}
+			return memory.Fault{}
+		})
+		_, err = s.Sweep(t.Context())
+		assert.ErrorIs(t, err, walstorage.ErrAccessDenied)
+		b.driver.Fault(nil)
+		time.Sleep(time.Minute)
+		assert.Equal(t, 1, sweep(t, s).Deleted, "what failed is tried again in the next run")
 		assert.Equal(t, []walstorage.SegmentID{other}, b.ids())
 		ids = nil
 		time.Sleep(time.Hour)
@@ -353,6 +372,34 @@ func TestListsBeginWhereTheLastEnded(t *testing.T) {
 		assert.True(t, result.Full)
 		assert.Equal(t, 1, result.Skewed)
 		assert.False(t, b.has(old))
+	})
+}
+
+// A store that is down ends the deletes of a run; the next one goes on.
+func TestStoreDownEndsTheRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBucket(t)
+		s := b.sweeper()
+		for i := range 2500 {
+			b.upload(1, time.Now().Add(time.Duration(i)*time.Millisecond))
+		}
+		time.Sleep(2 * time.Hour)
+		b.driver.Fault(func(c memory.Call) memory.Fault {
+			if c.Method == "Delete" && c.Number > 1 {
+				return memory.Fault{Err: walstorage.NewError(walstorage.ErrAccessDenied, nil)}
+			}
+			return memory.Fault{}
+		})
+		result, err := s.Sweep(t.Context())
+		assert.ErrorIs(t, err, walstorage.ErrAccessDenied)
+		assert.Equal(t, 1000, result.Deleted)
+		assert.Equal(t, 1500, result.Pending)
+		b.driver.Fault(nil)
+		before := b.driver.Calls("Delete")
+		time.Sleep(time.Minute)
+		assert.Equal(t, 1500, sweep(t, s).Deleted)
+		assert.Equal(t, 2, before, "one that worked, one that failed")
+		assert.Empty(t, b.ids())
 	})
 }
 

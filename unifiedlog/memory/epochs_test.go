@@ -247,8 +247,16 @@ func TestCrashLosesWhatWasNotFlushed(t *testing.T) {
 	assert.Equal(t, flushed, log.Bytes(0))
 	assert.Equal(t, epochs{{1, 0}}, log.Epochs())
 
+	// What was truncated and appended anew is as unflushed as any.
+	log.TruncateTo(2)
 	require.NoError(t, log.Follow(2), "a follower comes back in the epoch that it followed")
-	lead(t, log, 3, 1)
+	for offset := int64(2); offset < 5; offset++ {
+		require.NoError(t, log.AppendAsFollower(t.Context(), 2, offset, batchtest.Make(offset, 2, "c")))
+	}
+	assert.EqualValues(t, 2, log.Crash())
+	assert.Equal(t, epochs{{1, 0}}, log.Epochs())
+
+	lead(t, log, 3, 2)
 	require.NoError(t, log.DeleteRecords(6))
 	assert.EqualValues(t, 6, log.Crash(), "the log never ends below its start")
 }

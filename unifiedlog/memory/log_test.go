@@ -118,6 +118,14 @@ func TestCrashedLeaderNeedsNewEpoch(t *testing.T) {
 	assert.ErrorIs(t, err, memory.ErrEpochUsed)
 	_, err = log.Lead(2)
 	assert.NoError(t, err)
+
+	// The epochs of batches that were found in the log count too.
+	recovered, _ := newLog(t, 0)
+	require.NoError(t, recovered.AppendRaw(t.Context(), batchtest.Make(0, 4, "found")))
+	_, err = recovered.Lead(4)
+	assert.ErrorIs(t, err, memory.ErrEpochUsed)
+	_, err = recovered.Lead(5)
+	assert.NoError(t, err)
 }
 
 func TestBlocksKeepEveryByte(t *testing.T) {
