@@ -136,6 +136,32 @@ func TestStalledSync(t *testing.T) {
 	}
 }
 
+// N18 for the start: New gives up with its context.
+func TestStartOnStalledDisk(t *testing.T) {
+	for _, call := range []string{"sync", "syncdir"} {
+		synctest.Test(t, func(t *testing.T) {
+			root := t.TempDir()
+			fsys := newStepFS(t, root)
+			release := make(chan struct{})
+			fsys.intercept(func(s step) error {
+				if s.call == call {
+					<-release
+				}
+				return nil
+			}, nil)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+
+			_, err := NewDriver(ctx, Config{Root: root, FS: fsys})
+
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+			require.Empty(t, files(t, root))
+			close(release)
+			synctest.Wait()
+		})
+	}
+}
+
 // W8: a directory's sync that stalls after the link leaves the segment whole, visible, and not acknowledged; the same
 // upload again settles it.
 func TestStalledSyncAfterLink(t *testing.T) {

@@ -30,7 +30,9 @@
 //
 // A cancel or a deadline ends an upload at once even while the disk does not answer an fsync; that fsync then goes on
 // by itself, Close waits for it, and after 64 of them uploads are refused with walstorage.ErrUnavailable. Reads, writes
-// and all other calls return when the kernel does: a file system mounted hard holds them until its server is back.
+// and all other calls return when the kernel does: a file system mounted hard holds them until its server is back. Where
+// an fsync takes longer than half a second now and then, raise AttemptTimeout in [Config].Store: an attempt that is given
+// up is written again.
 //
 // # Network file systems
 //

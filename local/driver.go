@@ -87,7 +87,9 @@ func NewDriver(ctx context.Context, config Config) (*Driver, error) {
 	d.life, d.end = context.WithCancel(context.Background())
 	if !d.readOnly {
 		if err := d.probe(ctx); err != nil {
-			_ = d.Close()
+			// Not by Close, which waits: a sync that hangs may have been the reason, and goes on by itself.
+			d.end()
+			_ = d.closeRoot()
 			return nil, err
 		}
 		if config.SweepInterval > 0 {
@@ -122,12 +124,14 @@ func (d *Driver) Close() error {
 	d.mu.Unlock()
 	d.end()
 	d.running.Wait()
-	if d.own != nil {
-		if err := d.own.Close(); err != nil {
-			return d.failure(err)
-		}
+	return d.closeRoot()
+}
+
+func (d *Driver) closeRoot() error {
+	if d.own == nil {
+		return nil
 	}
-	return nil
+	return d.failure(d.own.Close())
 }
 
 // enter begins a call, leave ends it.

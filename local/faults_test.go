@@ -120,6 +120,9 @@ func TestUploadFailsAtEachStep(t *testing.T) {
 						require.NoError(t, err)
 					}
 					requireStored(t, d, faultNew, text)
+					if at.call == "syncdir" {
+						require.Contains(t, fsys.taken(), "syncdir "+at.name, "a sync that failed has not made anything durable")
+					}
 				})
 			}
 		})

@@ -121,57 +121,53 @@ func TestExistsIsDurableToo(t *testing.T) {
 func TestOrderOfConcurrentUploads(t *testing.T) {
 	d, steps := newStepDriver(t, t.TempDir())
 	const uploads = 64
-	acknowledged := make([]int, uploads) // by how many calls had ended when Put returned
-	var ended []step
-	var mu sync.Mutex
-	steps.intercept(nil, func(s step, err error) error {
-		if err == nil {
-			mu.Lock()
-			ended = append(ended, s)
-			mu.Unlock()
-		}
-		return err
-	})
+	acknowledged := make([]int, uploads) // when
 	key := func(i int) string { return fmt.Sprintf("wal/c/%d/2026010203/%02d/%d.wal", i%3, i%5, i) }
 
 	var uploaders sync.WaitGroup
 	for i := range uploads {
 		uploaders.Go(func() {
 			if put(t.Context(), d, key(i), "text") == nil {
-				mu.Lock()
-				acknowledged[i] = len(ended)
-				mu.Unlock()
+				acknowledged[i], _ = steps.now()
 			}
 		})
 	}
 	uploaders.Wait()
 
+	_, calls := steps.now()
 	for i := range uploads {
 		require.NotZero(t, acknowledged[i], "upload %d failed", i)
-		requireDurable(t, ended[:acknowledged[i]], key(i))
+		requireDurable(t, calls, key(i), acknowledged[i])
 	}
 }
 
-// requireDurable checks that the calls, all of which have ended, have put the key on disk: its bytes, its name, and the
+// requireDurable checks that the calls that were done at a time have put the key on disk: its bytes, its name, and the
 // names of its directories.
-func requireDurable(t *testing.T, calls []step, key string) {
+func requireDurable(t *testing.T, calls []step, key string, at int) {
 	t.Helper()
-	last := func(call, name string) int {
-		for i := len(calls) - 1; i >= 0; i-- {
-			if calls[i].call == call && calls[i].name == name {
-				return i
+	// last returns the last call of the kind that was done.
+	last := func(call, name string) step {
+		for _, s := range slices.Backward(calls) {
+			if s.call == call && s.name == name && s.done != 0 && s.done <= at {
+				return s
 			}
 		}
-		return -1
+		return step{}
+	}
+	// synced tells whether a directory was synced since: by a sync that began after the name was there.
+	synced := func(dir string, since int) bool {
+		return slices.ContainsFunc(calls, func(s step) bool {
+			return s.call == "syncdir" && s.name == dir && s.began > since && s.done != 0 && s.done <= at
+		})
 	}
 	linked := last("link", key)
-	require.NotEqual(t, -1, linked, "%s is not linked", key)
-	temporary := calls[linked].from
-	synced := last("sync", temporary)
-	require.Less(t, last("write", temporary), synced, "%s: the last write is not synced", key)
-	require.Less(t, synced, linked, "%s: linked before it was synced", key)
-	require.Greater(t, last("syncdir", path.Dir(key)), linked, "%s: its name is not synced", key)
+	require.NotZero(t, linked.done, "%s is not linked", key)
+	bytes := last("sync", linked.from)
+	require.Greater(t, bytes.began, last("write", linked.from).done, "%s: the last write is not synced", key)
+	require.Greater(t, linked.began, bytes.done, "%s: linked before it was synced", key)
+	require.True(t, synced(path.Dir(key), linked.done), "%s: its name is not synced", key)
 	for dir := path.Dir(key); dir != "."; dir = path.Dir(dir) {
-		require.Greater(t, last("syncdir", path.Dir(dir)), last("mkdir", dir), "%s: the name of %s is not synced", key, dir)
+		// The one who made it may be told so later than another who found it there and synced it.
+		require.True(t, synced(path.Dir(dir), last("mkdir", dir).began), "%s: the name of %s is not synced", key, dir)
 	}
 }

@@ -5,12 +5,14 @@ package local
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -26,11 +28,36 @@ const (
 	rootVariable = "WALHOP_LOCAL_TEST_ROOT"
 	stepVariable = "WALHOP_LOCAL_TEST_STEP"
 
-	raceKeys  = 500
-	raceBytes = 3000
+	raceKeys    = 500
+	raceWorkers = 3
+	raceBytes   = 3000
 )
 
 func raceKey(i int) string { return fmt.Sprintf("wal/c/1/2026010203/%02d/%d.wal", i%7, i) }
+
+// race creates every key with the bytes of writer from several goroutines at once, each from a start of its own, and
+// returns how often each key was created.
+func race(d *Driver, writer byte) (created [raceKeys]int, err error) {
+	var mu sync.Mutex
+	var workers sync.WaitGroup
+	for w := range raceWorkers {
+		workers.Go(func() {
+			for n := range raceKeys {
+				i := (n + w*raceKeys/raceWorkers) % raceKeys
+				putErr := put(context.Background(), d, raceKey(i), content(writer, raceBytes))
+				mu.Lock()
+				if putErr == nil {
+					created[i]++
+				} else if !errors.Is(putErr, walstorage.ErrSegmentExists) {
+					err = putErr
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	workers.Wait()
+	return created, err
+}
 
 // playRole is the life of the child.
 func playRole(role string) int {
@@ -56,13 +83,12 @@ func playRole(role string) int {
 	}
 	switch role {
 	case "race":
-		for i := range raceKeys {
-			switch err := put(ctx, d, raceKey(i), content('c', raceBytes)); walstorage.KindOf(err) {
-			case walstorage.ErrSegmentExists:
-			default:
-				if err != nil {
-					return fail(err)
-				}
+		created, err := race(d, 'c')
+		if err != nil {
+			return fail(err)
+		}
+		for i, times := range created {
+			for range times {
 				fmt.Println(i)
 			}
 		}
@@ -163,14 +189,11 @@ func TestCreateRaceOfTwoProcesses(t *testing.T) {
 	d := newDriver(t, Config{Root: root})
 	c := startChild(t, "race", root, "")
 	c.goOn()
+	created, err := race(d, 'p')
+	require.NoError(t, err)
 	won := make([]string, raceKeys)
-	for i := range raceKeys {
-		err := put(t.Context(), d, raceKey(i), content('p', raceBytes))
-		if err == nil {
-			won[i] = "p"
-		} else {
-			require.ErrorIs(t, err, walstorage.ErrSegmentExists)
-		}
+	for i, times := range created {
+		won[i] = strings.Repeat("p", times)
 	}
 	for c.out.Scan() {
 		var i int

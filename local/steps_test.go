@@ -18,6 +18,8 @@ type step struct {
 	call string // "create", "write", "sync", "link", "remove", "syncdir", ...
 	name string // of the file or directory; for a link the new name
 	from string // for a link the old name
+	// When the call began and when it returned without an error, counted in calls begun and returned; 0 is never.
+	began, done int
 }
 
 // String shows temporaries as "TEMP", so that a test can spell out the order of calls.
@@ -40,14 +42,17 @@ type stepFS struct {
 	FS
 	mu     sync.Mutex
 	steps  []step
+	clock  int
 	before func(step) error
 	after  func(step, error) error
 }
 
 func (f *stepFS) do(s step, call func() error) error {
 	f.mu.Lock()
-	f.steps = append(f.steps, s)
 	before, after := f.before, f.after
+	f.clock++
+	s.began = f.clock
+	f.steps = append(f.steps, s)
 	f.mu.Unlock()
 	if before != nil {
 		if err := before(s); err != nil {
@@ -58,7 +63,25 @@ func (f *stepFS) do(s step, call func() error) error {
 	if after != nil {
 		err = after(s, err)
 	}
+	if err == nil {
+		f.mu.Lock()
+		f.clock++
+		for i := len(f.steps) - 1; i >= 0; i-- {
+			if f.steps[i].began == s.began {
+				f.steps[i].done = f.clock
+				break
+			}
+		}
+		f.mu.Unlock()
+	}
 	return err
+}
+
+// now returns the clock and the steps so far.
+func (f *stepFS) now() (clock int, steps []step) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.clock, slices.Clone(f.steps)
 }
 
 // intercept sets what happens from now on, and forgets the steps so far.

@@ -46,15 +46,10 @@ func (d *Driver) Sweep(ctx context.Context) (Swept, error) {
 	defer d.leave()
 	s := sweep{driver: d, ctx: ctx}
 	var err error
-	if s.now, err = d.storeTime(); err == nil {
-		depth := sweepDepthOfRoot
-		if d.sweepBase != "." {
-			if err = s.visit(".", 0); err != nil {
-				return s.swept, d.failure(err)
-			}
-			depth = sweepDepth
-		}
-		err = s.visit(d.sweepBase, depth)
+	if d.sweepBase == "." {
+		err = s.visit(".", sweepDepthOfRoot)
+	} else if err = s.visit(".", 0); err == nil {
+		err = s.visit(d.sweepBase, sweepDepth)
 	}
 	if absent(err) && !d.rootMissing() {
 		err = nil // nothing has been stored yet
@@ -67,7 +62,8 @@ func (d *Driver) Sweep(ctx context.Context) (Swept, error) {
 type sweep struct {
 	driver *Driver
 	ctx    context.Context
-	now    time.Time // by the file system's clock
+	now    time.Time // by the file system's clock, zero until it is needed
+	failed error     // what told no time
 	swept  Swept
 }
 
@@ -96,6 +92,9 @@ func (s *sweep) visit(dir string, depth int) error {
 // tolerate drops the errors that are no reason to leave the rest of the tree unswept: others sweep and upload in it at
 // the same time, and it may hold what is not ours.
 func (s *sweep) tolerate(err error) error {
+	if s.failed != nil {
+		return s.failed
+	}
 	if absent(err) || kindOf(err) == walstorage.ErrAccessDenied || isFullDirectory(err) {
 		return nil
 	}
@@ -111,8 +110,8 @@ func (s *sweep) temporary(name string) error {
 	if err != nil {
 		return s.tolerate(err)
 	}
-	if s.now.Sub(info.ModTime()) < d.temporaryAge {
-		return nil
+	if old, err := s.older(info, d.temporaryAge); !old {
+		return err
 	}
 	file, err := d.fs.Open(name)
 	if err != nil {
@@ -137,9 +136,12 @@ func (s *sweep) prune(name string) error {
 	if err != nil {
 		return s.tolerate(err)
 	}
-	// durableDirs relies on this age.
-	if !info.IsDir() || s.now.Sub(info.ModTime()) < 2*d.temporaryAge {
+	if !info.IsDir() {
 		return nil
+	}
+	// durableDirs relies on this age.
+	if old, err := s.older(info, 2*d.temporaryAge); !old {
+		return err
 	}
 	if err := d.fs.Remove(name); err != nil {
 		return s.tolerate(err)
@@ -164,7 +166,18 @@ func isTimeDir(name string) bool {
 
 func isDigits(text string) bool { return strings.Trim(text, "0123456789") == "" }
 
-// storeTime returns the file system's own time.
+// older tells whether a file or directory was last changed at least so long ago, by the file system's own clock, which
+// the first call of a sweep reads off a new file.
+func (s *sweep) older(info fs.FileInfo, age time.Duration) (bool, error) {
+	if s.now.IsZero() && s.failed == nil {
+		s.now, s.failed = s.driver.storeTime()
+	}
+	if s.failed != nil {
+		return false, s.failed
+	}
+	return s.now.Sub(info.ModTime()) >= age, nil
+}
+
 func (d *Driver) storeTime() (time.Time, error) {
 	name := d.names.hold(".")
 	defer d.names.release(name)
