@@ -116,7 +116,7 @@ func TestSegmentLivesForRetentionAndGrace(t *testing.T) {
 	}
 }
 
-// KAFKA-17062 in walhop's terms: size deletes nothing, and what nobody published ages like all others; a failed
+// KAFKA-17062, and WarpStream on orphans, in walhop's terms: size deletes nothing, and what nobody published ages like all others; a failed
 // delete is retried, and counted.
 func TestOrphansAgeLikeAllOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
