@@ -19,9 +19,9 @@ const maxDurableDirs = 1024
 // durable. That mkdir said "exists" is not enough (N3): whoever made the directory may not have synced it yet, and may
 // never do so.
 //
-// An entry expires, because a directory can be pruned and made again by others, who then have not synced it. A prune
-// needs a directory that nothing has touched for pruneAge, and whoever adds an entry has just made a file in that
-// directory, so an entry that lives for less than half of pruneAge can't outlive what it speaks of.
+// An entry expires after half of TemporaryAge, because a directory can be pruned and made again by others, who then have
+// not synced it. A prune needs a directory that nothing has touched for four times that long, and whoever adds an entry
+// has just made a file in that directory, so no entry outlives what it speaks of.
 type durableDirs struct {
 	ttl    time.Duration
 	mu     *sync.Mutex
