@@ -229,6 +229,16 @@ func TestHooksMayBeNil(t *testing.T) {
 	ctx := context.WithValue(t.Context(), contextKey{}, 1)
 	assert.Equal(t, ctx, nilContext.StartOperation(ctx, walstorage.Operation{}), "a nil context counts as the one given")
 	assert.Equal(t, ctx, nilContext.StartAttempt(ctx, walstorage.Attempt{}))
+	own := context.WithValue(ctx, contextKey{}, 2)
+	attempts := walstorage.Hooks{
+		AttemptStart: func(context.Context, walstorage.Attempt) context.Context { return own },
+		AttemptDone: func(ctx context.Context, attempt walstorage.Attempt, _ walstorage.AttemptResult) {
+			assert.Equal(t, own, ctx)
+			assert.Equal(t, 3, attempt.Number)
+		},
+	}
+	assert.Equal(t, own, attempts.StartAttempt(ctx, walstorage.Attempt{}))
+	attempts.EndAttempt(own, walstorage.Attempt{Number: 3}, walstorage.AttemptResult{})
 	walstorage.Hooks{}.EndAttempt(ctx, walstorage.Attempt{}, walstorage.AttemptResult{})
 	assert.Equal(t, ctx, walstorage.Hooks{}.StartAttempt(ctx, walstorage.Attempt{}))
 }

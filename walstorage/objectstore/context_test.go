@@ -218,6 +218,7 @@ func TestClassification(t *testing.T) {
 		"the caller's deadline, by the library":   {library, true, true, context.DeadlineExceeded},
 		"a definite answer, after the caller's":   {refused(), true, true, walstorage.ErrAccessDenied},
 		"a definite answer, after the attempt's":  {refused(), true, false, walstorage.ErrAccessDenied},
+		"the attempt's deadline, and no more":     {context.DeadlineExceeded, true, false, walstorage.ErrUnavailable},
 		"a sentinel by itself":                    {walstorage.ErrBucketNotFound, false, false, walstorage.ErrBucketNotFound},
 		"a driver's error without kind, with own": {walstorage.NewError(nil, odd), false, false, nil},
 	}
@@ -247,6 +248,11 @@ func TestClassification(t *testing.T) {
 				assert.Equal(t, 1, e.Attempts)
 				if test.want == walstorage.ErrUnavailable || test.want == nil {
 					assert.NotErrorIs(t, err, context.DeadlineExceeded)
+				}
+				if test.answer == error(library) {
+					var reached *net.OpError
+					require.ErrorAs(t, err, &reached, "I5")
+					assert.Same(t, library, reached)
 				}
 			})
 		})

@@ -306,3 +306,12 @@ func TestDeleteArguments(t *testing.T) {
 	require.Zero(t, driver.Calls("Delete"))
 	require.Len(t, driver.Store().Keys(), 2)
 }
+
+// I10: a driver's error per key names the first and reaches each.
+func TestDriversDeleteError(t *testing.T) {
+	err := error(&objectstore.DeleteError{Failures: []objectstore.DeleteFailure{{Key: "a", Err: refused()}, {Key: "b", Err: busy()}}})
+	require.ErrorIs(t, err, walstorage.ErrAccessDenied)
+	require.ErrorIs(t, err, walstorage.ErrUnavailable)
+	require.ErrorContains(t, err, `2 keys not deleted, first "a"`)
+	require.EqualError(t, &objectstore.DeleteError{}, "delete: no failures")
+}

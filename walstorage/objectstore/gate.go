@@ -24,16 +24,17 @@ type gate struct {
 	probeMax time.Duration
 	release  time.Duration // between two waiting calls, once open
 
-	mu       sync.Mutex
-	inARow   int
-	shut     bool
-	shutting int       // counts how often it has shut, so that a probe of an earlier time is known as such
-	since    time.Time // of the last shutting
-	probing  bool      // a probe is out
-	pause    time.Duration
-	next     time.Time // not before this the next probe, or the next waiting call, leaves
-	queue    list.List // of *waiter
-	last     error     // the latest failure while shut, for calls that end without a request
+	mu      sync.Mutex
+	inARow  int
+	shut    bool
+	since   time.Time     // of the last shutting
+	probe   int           // number of the probe that is out, 0 for none
+	probes  int           // counts them
+	overdue time.Time     // when the probe that is out counts as lost
+	pause   time.Duration // to the next probe
+	next    time.Time     // not before this the next probe, or the next waiting call, leaves
+	queue   list.List     // of *waiter
+	last    error         // the latest failure while shut, for calls that end without a request
 }
 
 // waiter is a call in the queue. wake holds one token, put there when the waiter becomes the head or the head's time
@@ -44,8 +45,7 @@ type waiter struct {
 
 // pass is the leave to send one request. It must be given back by done.
 type pass struct {
-	probe    bool
-	shutting int
+	probe int // its number, 0 if it is none
 }
 
 // outcome is what a request tells about the store.
@@ -71,16 +71,16 @@ func newGate(kind string, cfg Config) *gate {
 	}
 }
 
-// enter returns when the call may send a request, or with ctx's error.
-func (g *gate) enter(ctx context.Context) (pass, error) {
-	if err := ctx.Err(); err != nil {
+// enter returns when the call may send a request, whose own deadline is timeout; with ctx's error; or with errRetryTime
+// at the time limit, if that is not zero.
+func (g *gate) enter(ctx context.Context, limit time.Time, timeout time.Duration) (pass, error) {
+	if err := ended(ctx, limit); err != nil {
 		return pass{}, err
 	}
 	g.mu.Lock()
 	if !g.shut && g.queue.Len() == 0 {
-		p := pass{shutting: g.shutting}
 		g.mu.Unlock()
-		return p, nil
+		return pass{}, nil
 	}
 	w := &waiter{wake: make(chan struct{}, 1)}
 	place := g.queue.PushBack(w)
@@ -90,15 +90,18 @@ func (g *gate) enter(ctx context.Context) (pass, error) {
 	defer timer.Stop()
 	for {
 		g.mu.Lock()
-		if err := ctx.Err(); err != nil {
+		if err := ended(ctx, limit); err != nil {
 			g.leaveQueue(place)
 			g.mu.Unlock()
 			return pass{}, err
 		}
-		p, wait, granted := g.admit(place)
+		p, wait, granted := g.admit(place, timeout)
 		g.mu.Unlock()
 		if granted {
 			return p, nil
+		}
+		if !limit.IsZero() {
+			wait = min(wait, time.Until(limit))
 		}
 		timer.Reset(wait)
 		select {
@@ -109,20 +112,45 @@ func (g *gate) enter(ctx context.Context) (pass, error) {
 	}
 }
 
-// idleWait is how long a call sleeps that somebody else will wake: it is not the head, or a probe is out.
-const idleWait = time.Hour
+// ended tells whether a call must not wait, or begin anything, any more.
+func ended(ctx context.Context, limit time.Time) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if !limit.IsZero() && !time.Now().Before(limit) {
+		return errRetryTime
+	}
+	return nil
+}
+
+const (
+	// idleWait is how long a call sleeps that somebody else will wake: it is not the head of the queue.
+	idleWait = time.Hour
+	// probeGrace is how long past its deadline a probe is waited for.
+	probeGrace = 100 * time.Millisecond
+)
 
 // admit lets the call at place go if it is its turn, or tells how long it is to wait before it looks again. g.mu is held.
-func (g *gate) admit(place *list.Element) (p pass, wait time.Duration, granted bool) {
-	if place != g.queue.Front() || g.shut && g.probing {
+func (g *gate) admit(place *list.Element, timeout time.Duration) (p pass, wait time.Duration, granted bool) {
+	if place != g.queue.Front() {
 		return pass{}, idleWait, false
 	}
 	now := time.Now()
+	if g.shut && g.probe != 0 {
+		if wait = g.overdue.Sub(now); wait > 0 {
+			return pass{}, wait, false
+		}
+		// A driver that ignores its context holds its own call (W5) and must not hold all others.
+		g.probe = 0
+		g.pause = min(2*g.pause, g.probeMax)
+	}
 	if wait = g.next.Sub(now); wait > 0 {
 		return pass{}, wait, false
 	}
 	if g.shut {
-		g.probing = true
+		g.probes++
+		g.probe = g.probes
+		g.overdue = now.Add(timeout + probeGrace)
 		g.next = now.Add(g.pause) // holds if the probe's caller gives up: the next probe is paced all the same
 	} else {
 		// A timer that fires late must not lower the rate: the schedule goes on from where it was, and what was
@@ -133,7 +161,9 @@ func (g *gate) admit(place *list.Element) (p pass, wait time.Duration, granted b
 		}
 		g.next = g.next.Add(g.release)
 	}
-	p = pass{probe: g.shut, shutting: g.shutting}
+	if g.shut {
+		p.probe = g.probe
+	}
 	g.leaveQueue(place)
 	return p, 0, true
 }
@@ -161,9 +191,9 @@ func (g *gate) wakeHead() {
 // asked for, already capped.
 func (g *gate) done(p pass, result outcome, retryAfter time.Duration, err error) {
 	g.mu.Lock()
-	probe := p.probe && g.shut && p.shutting == g.shutting
+	probe := p.probe != 0 && p.probe == g.probe
 	if probe {
-		g.probing = false
+		g.probe = 0
 	}
 	var shut, open bool
 	var outage time.Duration
@@ -172,7 +202,7 @@ func (g *gate) done(p pass, result outcome, retryAfter time.Duration, err error)
 		g.inARow = 0
 		if g.shut {
 			open, outage, g.last = true, time.Since(g.since), nil
-			g.shut, g.probing = false, false
+			g.shut, g.probe = false, 0
 			g.next = time.Now()
 		}
 	case failed:
@@ -186,8 +216,7 @@ func (g *gate) done(p pass, result outcome, retryAfter time.Duration, err error)
 			g.inARow++
 			if g.inARow >= g.failures {
 				shut, g.last = true, err
-				g.shut, g.probing, g.since = true, false, now
-				g.shutting++
+				g.shut, g.since = true, now
 				g.pause = g.probeMin
 				g.next = now.Add(max(g.pause, retryAfter))
 			}

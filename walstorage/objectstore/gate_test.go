@@ -199,6 +199,28 @@ func TestProbeThatIsCancelled(t *testing.T) {
 	})
 }
 
+// Aiven#820: a driver that ignores its context while it is the probe holds its own call (W5), and not all the others: a
+// probe that is overdue counts as lost, and the next one goes out.
+func TestProbeThatNeverReturns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		manager, driver := newManager(t, objectstore.Config{GateFailures: 1, ProbeMin: time.Second, ProbeMax: time.Second, MaxRetryTime: 2 * time.Hour}, memory.Config{})
+		driver.Fault(memory.Sequence("Put", memory.Fault{Err: busy()}, memory.Fault{Hang: true}, memory.Fault{Err: busy()}))
+		var all sync.WaitGroup
+		for n := range 20 {
+			all.Go(func() { assert.NoError(t, manager.UploadSegment(t.Context(), segment(n), nil)) })
+			synctest.Wait()
+		}
+		time.Sleep(4 * time.Second)
+		assert.Len(t, driver.Store().Keys(), 19, "all but the one that hangs")
+
+		time.Sleep(time.Hour)
+		driver.Release()
+		all.Wait()
+
+		assert.Len(t, driver.Store().Keys(), 20)
+	})
+}
+
 func first(upload func(context.Context, walstorage.SegmentID, []byte) error, ctx context.Context, n int) error {
 	return upload(ctx, segment(n), nil)
 }

@@ -39,7 +39,16 @@ func (o *operation) request(ctx context.Context, id walstorage.SegmentID) *reque
 
 // fail makes an error of the request.
 func (r *request) fail(kind, cause error) error {
-	return &walstorage.Error{Op: r.o.op.Op, ID: r.id, Attempts: r.attempts, Kind: kind, Cause: cause}
+	return &walstorage.Error{Op: r.o.op.Op, ID: r.id, Attempts: r.sent(), Kind: kind, Cause: cause}
+}
+
+// sent is the number of requests that an error tells: those of the operation, but for a delete, whose errors are about
+// single segments, those of the batch.
+func (r *request) sent() int {
+	if r.o.op.Op == walstorage.OpDelete {
+		return r.attempts
+	}
+	return r.o.attempts
 }
 
 // ended makes the error of a call whose context has ended: ErrClosed if Close did it, else the caller's own context
@@ -129,7 +138,7 @@ func (r *request) exhausted(last error) error {
 	if !ok || e.Kind != nil && e.Kind != walstorage.ErrUnavailable {
 		return r.fail(walstorage.ErrUnavailable, said(last))
 	}
-	return &walstorage.Error{Op: r.o.op.Op, ID: r.id, Attempts: r.attempts, RetryAfter: e.RetryAfter, Kind: e.Kind, Cause: e.Cause}
+	return &walstorage.Error{Op: r.o.op.Op, ID: r.id, Attempts: r.sent(), RetryAfter: e.RetryAfter, Kind: e.Kind, Cause: e.Cause}
 }
 
 // retryAfter is the pause that the store asked for with its last answer, within the cap.
@@ -148,14 +157,8 @@ var errRetryTime = errors.New("the retry time is over")
 // is that of the call, which is over. last is the failure of the attempt before, nil if there was none. The error is a
 // *walstorage.Error.
 func (r *request) attempt(l *leg, g *gate, call string, timeout time.Duration, last error, run func(ctx context.Context) error) (sent bool, err error) {
-	waiting := r.ctx
-	if !r.limit.IsZero() {
-		var cancel context.CancelFunc
-		waiting, cancel = context.WithDeadlineCause(r.ctx, r.limit, errRetryTime)
-		defer cancel()
-	}
-	p, gateErr := g.enter(waiting)
-	if gateErr != nil {
+	p, waitErr := g.enter(r.ctx, r.limit, timeout)
+	if waitErr != nil {
 		if last == nil { // no request of this call was sent: what others were told is the best that can be said
 			last = g.lastFailure()
 		}
@@ -163,7 +166,7 @@ func (r *request) attempt(l *leg, g *gate, call string, timeout time.Duration, l
 		case r.ctx.Err() != nil:
 			return false, r.ended(last)
 		case last == nil:
-			return false, r.fail(walstorage.ErrUnavailable, errRetryTime)
+			return false, r.fail(walstorage.ErrUnavailable, waitErr)
 		}
 		return false, r.exhausted(last)
 	}
@@ -251,7 +254,7 @@ func (r *request) classify(raw error, attempt context.Context, timeout time.Dura
 }
 
 func (r *request) unavailable(raw, cause error) error {
-	e := &walstorage.Error{Op: r.o.op.Op, ID: r.id, Attempts: r.attempts, Kind: walstorage.ErrUnavailable, Cause: cause}
+	e := &walstorage.Error{Op: r.o.op.Op, ID: r.id, Attempts: r.sent(), Kind: walstorage.ErrUnavailable, Cause: cause}
 	var told *walstorage.Error
 	if errors.As(raw, &told) {
 		e.RetryAfter = max(told.RetryAfter, 0)
