@@ -121,31 +121,40 @@ func (k Keys) Parse(key string) (id SegmentID, ok bool) {
 	return id, k.Key(id) == key
 }
 
-// maxListHours is the longest span between two bounds that is listed hour by hour: two days, 48 requests.
-const maxListHours = 48
+// A span between two bounds is listed folder by folder while that saves more than it costs: by the minute up to half an
+// hour, by the hour up to two days.
+const (
+	maxListMinutes = 30
+	maxListHours   = 48
+)
 
-// Prefixes returns the key prefixes, each ending in "/", whose objects hold every segment that options can match: the
-// hours between the bounds if there are two of them, at most 48 hours apart, and a broker is named; otherwise the
-// broker, or the whole cluster. The caller still filters by [Keys.Parse] and [ListOptions.Match].
+// Prefixes returns the key prefixes, each ending in "/", whose objects hold every segment that options can match: if a
+// broker is named and there are two bounds, the minutes between them, where they are at most half an hour apart, or the
+// hours, where it is at most two days; otherwise the broker, or the whole cluster. The caller still filters by
+// [Keys.Parse] and [ListOptions.Match].
 func (k Keys) Prefixes(options ListOptions) []string {
 	if options.BrokerID == nil {
 		return []string{k.base}
 	}
 	broker := k.base + strconv.FormatInt(int64(*options.BrokerID), 10) + "/"
-	if options.CreatedAfter.IsZero() || options.CreatedBefore.IsZero() {
+	after, before := options.CreatedAfter.UTC(), options.CreatedBefore
+	if options.CreatedAfter.IsZero() || before.IsZero() {
 		return []string{broker}
 	}
 	// In whole milliseconds, as Match has it: a lower bound inside the millisecond of the upper one is still below it.
-	if !options.CreatedAfter.Truncate(time.Millisecond).Before(options.CreatedBefore) {
+	if !after.Truncate(time.Millisecond).Before(before) {
 		return nil
 	}
-	first := options.CreatedAfter.UTC().Truncate(time.Hour)
-	if options.CreatedBefore.Sub(first) > maxListHours*time.Hour {
+	step, layout := time.Hour, hourLayout+"/"
+	switch {
+	case before.Sub(after.Truncate(time.Minute)) <= maxListMinutes*time.Minute:
+		step, layout = time.Minute, hourLayout+"/"+minuteLayout+"/"
+	case before.Sub(after.Truncate(time.Hour)) > maxListHours*time.Hour:
 		return []string{broker}
 	}
 	var prefixes []string
-	for hour := first; hour.Before(options.CreatedBefore); hour = hour.Add(time.Hour) {
-		prefixes = append(prefixes, broker+hour.Format(hourLayout)+"/")
+	for folder := after.Truncate(step); folder.Before(before); folder = folder.Add(step) {
+		prefixes = append(prefixes, broker+folder.Format(layout))
 	}
 	return prefixes
 }

@@ -188,14 +188,16 @@ func TestPrefixes(t *testing.T) {
 		"a broker":                      {walstorage.ListOptions{BrokerID: &broker}, []string{"wal/prod/7/"}},
 		"a lower bound alone":           {walstorage.ListOptions{BrokerID: &broker, CreatedAfter: at(4, 1, 0)}, []string{"wal/prod/7/"}},
 		"an upper bound alone":          {walstorage.ListOptions{BrokerID: &broker, CreatedBefore: at(4, 1, 0)}, []string{"wal/prod/7/"}},
-		"inside one hour":               {walstorage.ListOptions{BrokerID: &broker, CreatedAfter: at(4, 1, 10), CreatedBefore: at(4, 1, 20)}, []string{"wal/prod/7/2026070401/"}},
+		"inside one hour":               {walstorage.ListOptions{BrokerID: &broker, CreatedAfter: at(4, 1, 10), CreatedBefore: at(4, 1, 50)}, []string{"wal/prod/7/2026070401/"}},
+		"some minutes":                  {walstorage.ListOptions{BrokerID: &broker, CreatedAfter: at(4, 1, 10), CreatedBefore: at(4, 1, 12)}, []string{"wal/prod/7/2026070401/10/", "wal/prod/7/2026070401/11/"}},
 		"up to a full hour":             {walstorage.ListOptions{BrokerID: &broker, CreatedAfter: at(4, 1, 0), CreatedBefore: at(4, 2, 0)}, []string{"wal/prod/7/2026070401/"}},
-		"past a full hour":              {walstorage.ListOptions{BrokerID: &broker, CreatedAfter: at(4, 1, 59), CreatedBefore: millis(at(4, 2, 0), time.Nanosecond)}, []string{"wal/prod/7/2026070401/", "wal/prod/7/2026070402/"}},
+		"past a full hour":              {walstorage.ListOptions{BrokerID: &broker, CreatedAfter: at(4, 1, 0), CreatedBefore: millis(at(4, 2, 0), time.Nanosecond)}, []string{"wal/prod/7/2026070401/", "wal/prod/7/2026070402/"}},
+		"past a full minute":            {walstorage.ListOptions{BrokerID: &broker, CreatedAfter: at(4, 1, 59), CreatedBefore: millis(at(4, 2, 0), time.Nanosecond)}, []string{"wal/prod/7/2026070401/59/", "wal/prod/7/2026070402/00/"}},
 		"over midnight":                 {walstorage.ListOptions{BrokerID: &broker, CreatedAfter: at(4, 23, 0), CreatedBefore: at(5, 0, 30)}, []string{"wal/prod/7/2026070423/", "wal/prod/7/2026070500/"}},
-		"in another time zone":          {walstorage.ListOptions{BrokerID: &broker, CreatedAfter: at(4, 1, 0).In(time.FixedZone("", 9*60*60+30*60)), CreatedBefore: at(4, 1, 1)}, []string{"wal/prod/7/2026070401/"}},
+		"in another time zone":          {walstorage.ListOptions{BrokerID: &broker, CreatedAfter: at(4, 1, 0).In(time.FixedZone("", 9*60*60+30*60)), CreatedBefore: at(4, 1, 1)}, []string{"wal/prod/7/2026070401/00/"}},
 		"nothing in between":            {walstorage.ListOptions{BrokerID: &broker, CreatedAfter: at(4, 2, 0), CreatedBefore: at(4, 1, 0)}, nil},
 		"the same bound twice":          {walstorage.ListOptions{BrokerID: &broker, CreatedAfter: at(4, 1, 0), CreatedBefore: at(4, 1, 0)}, nil},
-		"bounds inside one millisecond": {walstorage.ListOptions{BrokerID: &broker, CreatedAfter: millis(at(4, 1, 0), 500*time.Microsecond), CreatedBefore: millis(at(4, 1, 0), 400*time.Microsecond)}, []string{"wal/prod/7/2026070401/"}},
+		"bounds inside one millisecond": {walstorage.ListOptions{BrokerID: &broker, CreatedAfter: millis(at(4, 1, 0), 500*time.Microsecond), CreatedBefore: millis(at(4, 1, 0), 400*time.Microsecond)}, []string{"wal/prod/7/2026070401/00/"}},
 		"bounds far apart":              {walstorage.ListOptions{BrokerID: &broker, CreatedAfter: at(4, 0, 0), CreatedBefore: at(6, 0, 1)}, []string{"wal/prod/7/"}},
 	}
 	for name, test := range tests {
@@ -223,7 +225,7 @@ func TestPrefixesCoverEveryMatch(t *testing.T) {
 	base := time.Date(2026, 7, 4, 11, 0, 0, 0, time.UTC)
 	edges := []time.Duration{
 		-time.Hour, -time.Millisecond, -time.Microsecond, 0, time.Nanosecond, 400 * time.Microsecond, time.Millisecond,
-		time.Minute, time.Hour - time.Microsecond, time.Hour, time.Hour + time.Nanosecond, 49 * time.Hour,
+		time.Minute, 29 * time.Minute, 31 * time.Minute, time.Hour - time.Microsecond, time.Hour, time.Hour + time.Nanosecond, 49 * time.Hour,
 	}
 	for _, created := range edges {
 		id := newID(t, broker, 1, base.Add(created), 3)
