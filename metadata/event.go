@@ -100,10 +100,9 @@ func (e *Event) AppendVersion(dst []byte, version Version) ([]byte, error) {
 	if err := version.Validate(); err != nil {
 		return dst, err
 	}
-	if err := e.Validate(); err != nil {
-		return dst, err
+	if problem := e.envelopeProblem(); problem != "" {
+		return dst, fmt.Errorf("%w: %s", ErrInvalid, problem)
 	}
-	// Encoding the segment checks it once more; a publication is rare enough for that.
 	size := e.Segment.EncodedLen()
 	begin := len(dst)
 	out := slices.Grow(dst, size+64)

@@ -90,3 +90,17 @@ func (f stoppingFile) WriteAt(b []byte, offset int64) (int, error) {
 	time.Sleep(time.Hour) // to be killed in
 	return 0, nil
 }
+
+// Poll returns one pass of a watcher that knows the directory already and trusts its time.
+func Poll(t testing.TB, dir string) func() {
+	cfg, err := Config{Dir: dir}.withDefaults()
+	require.NoError(t, err)
+	root, err := os.OpenRoot(dir)
+	require.NoError(t, err)
+	w := newWatcher(cfg, root)
+	t.Cleanup(func() { w.release(); require.NoError(t, root.Close()) })
+	w.pass(time.Now(), true)
+	later := time.Now().Add(time.Hour)
+	w.pass(later, false)
+	return func() { w.pass(later, false) }
+}

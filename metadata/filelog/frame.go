@@ -78,14 +78,24 @@ func (n fileName) putFrame(b []byte, offset int64, stamp time.Time) {
 	binary.BigEndian.PutUint32(b[20:], n.frameCRC(b, offset))
 }
 
-// frameCRC is the checksum of a frame's header at its place.
+// frameCRC is the checksum of a frame's header and, behind it, of the file's name as in the file's header and of the
+// frame's offset as 8 bytes.
 func (n fileName) frameCRC(header []byte, offset int64) uint32 {
-	var place [24]byte
-	binary.BigEndian.PutUint32(place[0:], uint32(n.broker))
-	binary.BigEndian.PutUint64(place[4:], uint64(n.epoch))
-	binary.BigEndian.PutUint32(place[12:], n.number)
-	binary.BigEndian.PutUint64(place[16:], uint64(offset))
-	return crc32.Update(crc32.Checksum(header[:20], castagnoli), castagnoli, place[:])
+	crc := crc32.Checksum(header[:20], castagnoli)
+	crc = updateCRC(crc, uint64(n.broker), 4)
+	crc = updateCRC(crc, uint64(n.epoch), 8)
+	crc = updateCRC(crc, uint64(n.number), 4)
+	return updateCRC(crc, uint64(offset), 8)
+}
+
+// updateCRC adds the lowest bytes of v, the highest of them first, to a checksum. Unlike hash/crc32 it needs them in no
+// slice, and so on no heap.
+func updateCRC(crc uint32, v uint64, bytes int) uint32 {
+	crc = ^crc
+	for shift := 8 * (bytes - 1); shift >= 0; shift -= 8 {
+		crc = castagnoli[byte(crc)^byte(v>>shift)] ^ crc>>8
+	}
+	return ^crc
 }
 
 // frame is the header of a frame.

@@ -2,14 +2,19 @@ package memlog_test
 
 import (
 	"context"
+	"crypto/rand"
 	"fmt"
+	"time"
+
+	"github.com/google/uuid"
 
 	"github.com/walhop/walhop/metadata"
-	"github.com/walhop/walhop/metadata/internal/testevent"
 	"github.com/walhop/walhop/metadata/memlog"
+	"github.com/walhop/walhop/walstorage"
+	"github.com/walhop/walhop/walstorage/segment"
 )
 
-// A leader and a follower share a topic. The log of the follower loses one event on purpose.
+// A leader and a follower share a topic. The follower's handle loses one event on purpose, and is told so.
 func Example() {
 	ctx := context.Background()
 	topic, _ := memlog.New(memlog.Config{})
@@ -21,7 +26,7 @@ func Example() {
 	defer follower.Close()
 
 	subscription, _ := follower.Subscribe(ctx, metadata.Position{})
-	stored, err := leader.Publish(ctx, testevent.New(1, 1, 0), testevent.New(1, 1, 1), testevent.New(1, 1, 2))
+	stored, err := leader.Publish(ctx, event(0), event(1), event(2))
 	fmt.Println("stored", stored, err)
 
 	for range 3 {
@@ -37,4 +42,15 @@ func Example() {
 	// event 0
 	// gap of broker 1 epoch 1, sequences [1,2): missing
 	// event 2
+}
+
+// event returns the event of a segment with one slice.
+func event(sequence int64) *metadata.Event {
+	id, _ := walstorage.NewSegmentID(1, 1, time.Now(), rand.Reader)
+	return &metadata.Event{Sequence: sequence, ObjectSize: 5000, Segment: segment.Metadata{
+		Cluster: "cluster-a", ID: id, Created: id.Created(),
+		Topics: []segment.Topic{{ID: uuid.UUID{15: 1}, Name: "orders", Slices: []segment.Slice{{
+			BaseOffset: 10 * sequence, LastOffset: 10*sequence + 9, Length: 4096,
+		}}}},
+	}}
 }

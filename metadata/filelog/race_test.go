@@ -1,0 +1,5 @@
+//go:build race
+
+package filelog_test
+
+const raceEnabled = true
