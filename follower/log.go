@@ -30,7 +30,9 @@ type LeaderFetcher interface {
 	// FetchFromLeader is the ordinary replica fetch, truncation and tier rebuild included, from the log's end up to the
 	// offset to, or, if to is -1, up to the leader's log end offset as its first answer gives it. It asks at least
 	// once, whatever to is, and returns nil only if its last answer did not diverge and was in range. It returns the
-	// leader's log end offset. It may stop short of to; it is then called again. When its context ends it returns
+	// leader's log end offset. It may stop short of to; it is then called again. It may stop at to, and should: what
+	// lies above comes through the store. But it appends the first batch of an answer even if that begins at to or
+	// above: what lies before may be a compaction gap, which nothing else closes. When its context ends it returns
 	// promptly and touches the log no more.
 	FetchFromLeader(ctx context.Context, partition segment.TopicIDPartition, leaderEpoch int32, to int64) (leaderLEO int64, err error)
 }

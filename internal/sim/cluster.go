@@ -61,7 +61,7 @@ type Fallback struct {
 }
 
 // realTimeLimit is how long one story may take in real time before it counts as hung.
-const realTimeLimit = 2 * time.Minute
+const realTimeLimit = 4 * time.Minute
 
 // Run tells a story about a cluster, in a bubble of virtual time of its own, and fails the test if what must always hold
 // did not, or if anything is left running at the end. It returns the trace.

@@ -7,6 +7,7 @@ import (
 	"github.com/walhop/walhop/leader"
 	"github.com/walhop/walhop/replica"
 	"github.com/walhop/walhop/retention"
+	"github.com/walhop/walhop/walstorage/objectstore"
 )
 
 // clusterID is the id of every cluster here.
@@ -37,11 +38,14 @@ type Config struct {
 	// FlushEvery is how often brokers flush their logs; what is not flushed dies with the broker. Default 0: everything
 	// survives, as it does when a process dies and not its machine.
 	FlushEvery time.Duration
+	// DiskLatency is the mean time of a follower's append, default 50 us.
+	DiskLatency time.Duration
 	// ValueBytes is the size of a record's value, default 100.
 	ValueBytes int
 
-	// Leader, Follower, Tracker, Reporter and Sweeper change the configuration of the parts of one broker. All may be
-	// nil. Without a Sweeper there is no retention.
+	// Store, Leader, Follower, Tracker, Reporter and Sweeper change the configuration of the parts of one broker. All may
+	// be nil. Without a Sweeper there is no retention.
+	Store    func(broker int32, cfg *objectstore.Config)
 	Leader   func(broker int32, cfg *leader.Config)
 	Follower func(broker int32, cfg *follower.Config)
 	Tracker  func(broker int32, cfg *replica.TrackerConfig)
@@ -50,6 +54,8 @@ type Config struct {
 
 	// Break takes guards of the broker's own parts away.
 	Break Break
+	// ExpectPanics says that a panic contained by walhop is part of the story.
+	ExpectPanics bool
 	// ExpectViolations keeps violations from failing the test; Cluster.Violations returns them.
 	ExpectViolations bool
 }
@@ -105,6 +111,7 @@ func (c Config) withDefaults() Config {
 		{&c.LinkTimeout, 500 * time.Millisecond},
 		{&c.SessionTimeout, 2 * time.Second},
 		{&c.LagTimeMax, 30 * time.Second},
+		{&c.DiskLatency, 50 * time.Microsecond},
 	} {
 		if *d.value == 0 {
 			*d.value = d.def

@@ -63,6 +63,7 @@ func (k *controller) ready(broker int32) {
 	for _, r := range k.parts {
 		switch {
 		case !slices.Contains(r.replicas, broker):
+		case r.epoch < 0 && broker != r.replicas[0]: // the first leader is the first replica
 		case r.leader == nobody && slices.Contains(r.isr, broker):
 			// The last member of the ISR comes back with what its disk kept: what it lost is lost (KIP-966).
 			k.lead(r, broker, r.epoch >= 0)
@@ -95,6 +96,9 @@ func (k *controller) fence(broker int32) {
 		if r.leader != broker {
 			k.publish(r)
 			continue
+		}
+		if k.cluster.cfg.Break.EpochsRepeat {
+			continue // it will lead on where it comes back
 		}
 		next := nobody
 		for _, candidate := range r.replicas {
@@ -145,6 +149,14 @@ func (k *controller) electUnclean(part *Partition, broker int32) bool {
 	r.isr = []int32{broker}
 	k.lead(r, broker, true)
 	return true
+}
+
+// bump gives the leader a new epoch, as some changes of a partition do.
+func (k *controller) bump(part *Partition) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	r := k.of(part)
+	k.lead(r, r.leader, false)
 }
 
 // addReplica makes broker one more replica.

@@ -18,16 +18,16 @@ func randomRun(t *testing.T, seed uint64) *Trace {
 		FlushEvery: 300 * time.Millisecond,
 	}
 	return Run(t, cfg, func(c *Cluster) {
-		c.Load(c.Part(0), 12*time.Millisecond, AcksAll)
+		c.Load(c.Part(0), 20*time.Millisecond, AcksAll)
 		c.Load(c.Part(1), 70*time.Millisecond, AcksAll)
 		c.Weather(StormyDay())
-		for _, step := range Schedule(seed, cfg, 14) {
+		for _, step := range Schedule(seed, cfg, 12) {
 			c.trace.add("story", step.What)
 			step.Do(c)
 			c.Run(step.Then)
 		}
 		c.Recover()
-		c.Run(2 * time.Second)
+		c.Run(time.Second)
 		for _, p := range c.producers {
 			p.Stop()
 		}

@@ -30,6 +30,7 @@ type disk struct {
 	// highWatermark is the checkpoint on disk.
 	highWatermark int64
 	traffic       Traffic
+	readDouble    func(read []byte) error
 	behindSince   time.Time // since when the leader has been ahead and the end has stood still, zero while it is not
 }
 
@@ -115,6 +116,15 @@ func (m *mount) End() (logEndOffset int64, lastEpoch int32) { return m.log.End()
 
 // Read implements leader.Log.
 func (m *mount) Read(ctx context.Context, offset int64, dst []byte) (n int, err error) {
+	n, err = m.read(ctx, offset, dst)
+	if double := m.double(); double != nil && err == nil && n > 0 {
+		err = double(dst[:n])
+	}
+	return n, err
+}
+
+// read is Read for the broker's own use.
+func (m *mount) read(ctx context.Context, offset int64, dst []byte) (n int, err error) {
 	err = m.do(ctx, func(log *memory.Log) error {
 		n, err = log.Read(ctx, offset, dst)
 		return err
@@ -122,13 +132,19 @@ func (m *mount) Read(ctx context.Context, offset int64, dst []byte) (n int, err 
 	return n, err
 }
 
+func (d *disk) double() func(read []byte) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.readDouble
+}
+
 // AppendAsFollower implements follower.Log: what comes from the store.
 func (m *mount) AppendAsFollower(ctx context.Context, leaderEpoch int32, expectedOffset int64, batches []byte) error {
-	op := m.arm.next()
-	if err := m.arm.take(ctx, op, m.arm.chance.between(op, "append", 20*time.Microsecond, 80*time.Microsecond)); err != nil {
+	op, err := m.seek(ctx)
+	if err != nil {
 		return err
 	}
-	err := m.do(ctx, func(log *memory.Log) error {
+	err = m.do(ctx, func(log *memory.Log) error {
 		if m.cluster.cfg.Break.IgnoreExpectedOffset {
 			expectedOffset, _ = log.End() // the guard taken away: Kafka's own append takes a gap for compaction
 		}
@@ -147,11 +163,11 @@ func (m *mount) AppendAsFollower(ctx context.Context, leaderEpoch int32, expecte
 
 // appendFetched appends what an ordinary fetch brought from offset on.
 func (m *mount) appendFetched(ctx context.Context, leaderEpoch int32, offset int64, batches []byte) error {
-	op := m.arm.next()
-	if err := m.arm.take(ctx, op, m.arm.chance.between(op, "append", 20*time.Microsecond, 80*time.Microsecond)); err != nil {
+	op, err := m.seek(ctx)
+	if err != nil {
 		return err
 	}
-	err := m.do(ctx, func(log *memory.Log) error {
+	err = m.do(ctx, func(log *memory.Log) error {
 		if first, err := batch.ParseHeader(batches); err == nil && first.BaseOffset < offset && log.Start() == offset && log.Size() == 0 {
 			// A log that was emptied to start inside a batch starts at that batch, as in Kafka.
 			log.TruncateFullyAndStartAt(first.BaseOffset)
@@ -167,6 +183,13 @@ func (m *mount) appendFetched(ctx context.Context, leaderEpoch int32, offset int
 		return err
 	}
 	return m.settle(op)
+}
+
+// seek takes the time of an append.
+func (m *mount) seek(ctx context.Context) (op uint64, err error) {
+	op = m.arm.next()
+	mean := m.cluster.cfg.DiskLatency
+	return op, m.arm.take(ctx, op, m.arm.chance.between(op, "append", mean/2, mean*3/2))
 }
 
 // settle tells the broker that the log has moved, and lets a moment pass: what the broker does about it and what the
@@ -227,6 +250,14 @@ func (d *disk) crash() {
 	defer d.mu.Unlock()
 	before, _ := d.log.End()
 	after := d.log.Crash()
+	if d.cluster.cfg.Break.EpochsRepeat {
+		// What a recovery finds that knows of no epoch but those of the batches that are left.
+		recovered := memory.New(memory.Config{Start: d.log.Start()})
+		if raw := d.log.Bytes(0); raw != nil {
+			d.cluster.must(recovered.AppendRaw(context.Background(), raw))
+		}
+		d.log = recovered
+	}
 	d.owner, d.end, d.checkedEpoch, d.behindSince = nil, after, -1, time.Time{}
 	d.highWatermark = min(d.highWatermark, after)
 	if after < before {

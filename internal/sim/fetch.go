@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/walhop/walhop/follower"
+	"github.com/walhop/walhop/internal/batch"
 	"github.com/walhop/walhop/leader"
 	"github.com/walhop/walhop/unifiedlog/memory"
 	"github.com/walhop/walhop/walstorage/segment"
@@ -56,8 +57,8 @@ func (f *ordinaryFetch) FetchFromLeader(ctx context.Context, partition segment.T
 		return 0, errNotReplica
 	}
 	broken := p.cluster.cfg.Break
-	if end, _ := r.log.End(); broken.FetchAsksNothing && to >= 0 && end >= to {
-		return to, nil
+	if end, _ := r.log.End(); broken.FetchAsksNothing && end >= r.part.leaderEnd.Load() {
+		return end, nil
 	}
 	for {
 		request := fetchRequest{replica: p.id, brokerEpoch: p.epoch, part: r.part, leaderEpoch: leaderEpoch}
@@ -70,6 +71,7 @@ func (f *ordinaryFetch) FetchFromLeader(ctx context.Context, partition segment.T
 		if to < 0 {
 			to = answer.end
 		}
+		answer.batches = upTo(answer.batches, to)
 		ok, err := f.use(ctx, r, request, answer)
 		if err != nil {
 			return answer.end, err
@@ -82,6 +84,18 @@ func (f *ordinaryFetch) FetchFromLeader(ctx context.Context, partition segment.T
 			return answer.end, nil
 		}
 	}
+}
+
+// upTo returns the batches that begin below the offset: what lies above was not asked for, the store brings it. It keeps
+// the first batch whatever it begins at: what lies before it may be a compaction gap, which nothing else closes.
+func upTo(batches []byte, offset int64) []byte {
+	scanner := batch.NewScanner(batches)
+	for scanner.Next() {
+		if scanner.Position() > 0 && scanner.Header().BaseOffset >= offset {
+			return batches[:scanner.Position()]
+		}
+	}
+	return batches
 }
 
 // use does what an answer asks for, and tells whether it neither diverged nor was out of range. As in Kafka, the answer
@@ -153,12 +167,12 @@ func (p *process) serve(q fetchRequest) (fetchAnswer, error) {
 		return answer, nil
 	}
 	buf := make([]byte, min(fetchBytes, 4<<10+2<<10*(answer.end-q.offset)))
-	n, err := r.log.Read(p.ctx, q.offset, buf)
+	n, err := r.log.read(p.ctx, q.offset, buf)
 	var short *leader.ShortBufferError
 	switch {
 	case errors.As(err, &short):
 		buf = make([]byte, short.Need)
-		n, err = r.log.Read(p.ctx, q.offset, buf)
+		n, err = r.log.read(p.ctx, q.offset, buf)
 	case errors.Is(err, leader.ErrInsideBatch):
 		buf = r.log.log.Bytes(q.offset) // from the beginning of the batch that holds the offset
 		n, err = len(buf), nil

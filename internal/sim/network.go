@@ -14,8 +14,9 @@ type network struct {
 	cluster *Cluster
 	links   map[link]*actor // never changed while the cluster runs
 
-	mu   sync.Mutex
-	cuts map[[2]int32]chan struct{} // closed when the cut heals
+	mu    sync.Mutex
+	muted map[sender]bool            // whose messages of one kind are lost
+	cuts  map[[2]int32]chan struct{} // closed when the cut heals
 }
 
 type link struct {
@@ -30,7 +31,7 @@ const theController = int32(0)
 var errUnreachable = errors.New("sim: no answer")
 
 func newNetwork(c *Cluster) *network {
-	return &network{cluster: c, links: map[link]*actor{}, cuts: map[[2]int32]chan struct{}{}}
+	return &network{cluster: c, links: map[link]*actor{}, muted: map[sender]bool{}, cuts: map[[2]int32]chan struct{}{}}
 }
 
 // connect makes the links of a kind between all brokers; part is -1 for those that all partitions share.
@@ -56,7 +57,7 @@ func (n *network) travel(ctx context.Context, l link, op uint64) error {
 	}
 	faults := n.cluster.faults()
 	latency := a.chance.between(op, "latency", n.cluster.cfg.LinkLatency/2, n.cluster.cfg.LinkLatency*3/2)
-	lost := n.cut(l.from, l.to) != nil || a.chance.happens(op, "lost", faults.MessageLost)
+	lost := n.cut(l.from, l.to) != nil || n.isMuted(l) || a.chance.happens(op, "lost", faults.MessageLost)
 	switch {
 	case lost:
 		latency = n.cluster.cfg.LinkTimeout
@@ -79,6 +80,24 @@ func (n *network) cut(a, b int32) chan struct{} {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.cuts[pair(a, b)]
+}
+
+// sender is a broker, as far as it sends messages of one kind.
+type sender struct {
+	broker int32
+	kind   string
+}
+
+func (n *network) isMuted(l link) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.muted[sender{l.from, l.kind}]
+}
+
+func (n *network) mute(broker int32, kind string, on bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.muted[sender{broker, kind}] = on
 }
 
 func pair(a, b int32) [2]int32 { return [2]int32{min(a, b), max(a, b)} }

@@ -94,7 +94,11 @@ func (p *process) build() {
 	driver := memory.New(memory.Config{Store: c.weather.store})
 	driver.Fault(func(call memory.Call) memory.Fault { return c.weather.decide(p, call) })
 	var err error
-	p.storage, err = objectstore.New(driver, objectstore.Config{Cluster: clusterID, Seed: c.cfg.Seed + uint64(p.id)})
+	storing := objectstore.Config{Cluster: clusterID, Seed: c.cfg.Seed + uint64(p.id)}
+	if c.cfg.Store != nil {
+		c.cfg.Store(p.id, &storing)
+	}
+	p.storage, err = objectstore.New(driver, storing)
 	c.must(err)
 	log, err := c.topic.topic.Open(memlog.Options{Broker: p.id, BrokerEpoch: p.epoch, Faults: c.topic.faultsFor(p)})
 	c.must(err)
@@ -315,7 +319,7 @@ func (p *process) leaderHooks() leader.Hooks {
 			c.count("uploader fenced")
 			c.trace.add(p.who, "is fenced")
 		},
-		Panic: func(where string, value any) { c.violate("%s: panic in %s: %v", p.who, where, value) },
+		Panic: p.panicked,
 	}
 }
 
@@ -346,8 +350,17 @@ func (p *process) followerHooks() follower.Hooks {
 			c.count("gap: " + string(g.Reason))
 			c.trace.add(p.who, "misses events [%d,%d) of broker %d", g.From, g.To, int64(g.BrokerID))
 		},
-		Panic: func(where string, value any) { c.violate("%s: panic in %s: %v", p.who, where, value) },
+		Panic: p.panicked,
 	}
+}
+
+// panicked notes a panic that walhop has contained.
+func (p *process) panicked(where string, value any) {
+	if p.cluster.cfg.ExpectPanics {
+		p.cluster.count("panic contained")
+		return
+	}
+	p.cluster.violate("%s: panic in %s: %v", p.who, where, value)
 }
 
 // sweeperHooks put what the sweeper does into the trace.

@@ -28,7 +28,7 @@ func Schedule(seed uint64, cfg Config, steps int) []Step {
 		other := 1 + (broker+int32(c.pick(op, "other", max(1, cfg.Brokers-1))))%int32(cfg.Brokers)
 		part := c.pick(op, "partition", len(cfg.Replicas))
 		all = append(all, Step{
-			Then: c.between(op, "then", 20*time.Millisecond, 600*time.Millisecond),
+			Then: c.between(op, "then", 20*time.Millisecond, 500*time.Millisecond),
 		})
 		s := &all[i]
 		s.What, s.Do = deed(c, op, broker, other, part)

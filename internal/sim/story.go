@@ -9,6 +9,8 @@ import (
 
 	"github.com/walhop/walhop/follower"
 	"github.com/walhop/walhop/internal/batch"
+	"github.com/walhop/walhop/metadata"
+	"github.com/walhop/walhop/metadata/memlog"
 	"github.com/walhop/walhop/unifiedlog/memory"
 	"github.com/walhop/walhop/walstorage"
 )
@@ -80,6 +82,14 @@ func (c *Cluster) Produce(part *Partition, n int) (next int64) {
 		next = offset + 1
 	}
 	return next
+}
+
+// ProduceSized appends a record of so many bytes at the partition's leader.
+func (c *Cluster) ProduceSized(part *Partition, bytes int) {
+	c.t.Helper()
+	if _, err := c.Leader(part).produce(part, part.nextValue(bytes), nil); err != nil {
+		c.Fatalf("producing to %s: %v", part, err)
+	}
 }
 
 func (c *Cluster) tryProduce(part *Partition, done func(bool)) (int64, error) {
@@ -175,6 +185,25 @@ func (c *Cluster) AwaitLeader(part *Partition) (broker int32) {
 	return broker
 }
 
+// AwaitFollowing lets time pass until every partition has a leader that knows, and every live replica follows it.
+func (c *Cluster) AwaitFollowing() {
+	c.t.Helper()
+	for _, part := range c.parts {
+		c.AwaitLeader(part)
+	}
+	c.Until(10*time.Second, "every replica follows", func() bool {
+		for _, part := range c.parts {
+			g := c.controller.view(part)
+			for _, replica := range g.replicas {
+				if s := c.State(part, replica); replica != g.leader && c.process(replica) != nil && (s.Kind != follower.Replicating || s.Epoch != g.epoch) {
+					return false
+				}
+			}
+		}
+		return true
+	})
+}
+
 // Elect makes a member of the ISR the leader, and waits until it knows.
 func (c *Cluster) Elect(part *Partition, broker int32) {
 	c.t.Helper()
@@ -198,6 +227,13 @@ func (c *Cluster) ElectUnclean(part *Partition, broker int32) {
 	if !c.controller.electUnclean(part, broker) {
 		c.Fatalf("%d cannot be elected in %s", broker, part)
 	}
+	c.AwaitLeader(part)
+}
+
+// Bump gives the leader a new epoch and waits until it knows.
+func (c *Cluster) Bump(part *Partition) {
+	c.t.Helper()
+	c.controller.bump(part)
 	c.AwaitLeader(part)
 }
 
@@ -305,13 +341,16 @@ func (c *Cluster) SlowPuts(bytesPerSecond float64, brokers ...int32) {
 	c.weather.each([]string{"Put"}, brokers, func(s sky) { c.weather.slow[s] = bytesPerSecond })
 }
 
-// Missing makes the store deny to have the segments that is tells, nil: none.
-func (c *Cluster) Missing(is func(broker int32, number int) bool) {
+// Poison makes requests for some segments fail: of tells what becomes of a request for the segment of a broker that was
+// sealed as its number-th; nil ends it.
+func (c *Cluster) Poison(of func(method string, broker int32, number int) error) {
 	c.weather.mu.Lock()
 	defer c.weather.mu.Unlock()
-	c.weather.missing = nil
-	if is != nil {
-		c.weather.missing = func(id walstorage.SegmentID) bool { return is(id.BrokerID, int(sealNumber(id))) }
+	c.weather.poisoned = nil
+	if of != nil {
+		c.weather.poisoned = func(method string, id walstorage.SegmentID) error {
+			return of(method, id.BrokerID, int(sealNumber(id)))
+		}
 	}
 }
 
@@ -326,6 +365,71 @@ func (c *Cluster) Deaf(brokers ...int32) { c.topic.set(c.topic.deaf, true, broke
 
 // Hearing ends Deaf.
 func (c *Cluster) Hearing(brokers ...int32) { c.topic.set(c.topic.deaf, false, brokers) }
+
+// SubscribeTakes sets how long it takes to subscribe from now on.
+func (c *Cluster) SubscribeTakes(d time.Duration) {
+	c.topic.mu.Lock()
+	defer c.topic.mu.Unlock()
+	c.topic.subscribe = d
+}
+
+// Lost, Corrupt and UnknownVersion are what can become of an event on its way to one broker.
+var (
+	Lost           = func(f *memlog.DeliveryFault) { f.Lose = true }
+	Corrupt        = func(f *memlog.DeliveryFault) { f.Corrupt = true }
+	UnknownVersion = func(f *memlog.DeliveryFault) { f.UnknownVersion = true }
+)
+
+// SpoilEvent spoils the next event that reaches the broker.
+func (c *Cluster) SpoilEvent(broker int32, how func(*memlog.DeliveryFault)) {
+	c.SpoilEventOf(broker, 0, how)
+}
+
+// SpoilEventOf spoils the next event of one broker that reaches another.
+func (c *Cluster) SpoilEventOf(broker, of int32, how func(*memlog.DeliveryFault)) {
+	c.topic.mu.Lock()
+	defer c.topic.mu.Unlock()
+	c.topic.spoils[flow{of, broker}] = how
+}
+
+// RejectEvents makes the metadata log refuse for ever the events that is tells; nil ends it.
+func (c *Cluster) RejectEvents(is func(e *metadata.Event) bool) {
+	c.topic.mu.Lock()
+	defer c.topic.mu.Unlock()
+	c.topic.refuses = is
+}
+
+// LoseReports loses the reports of a broker and nothing else, LoseFetches its ordinary fetches; BringAll ends both.
+func (c *Cluster) LoseReports(broker int32) { c.network.mute(broker, "report", true) }
+
+// LoseFetches loses the ordinary fetches of a broker and nothing else.
+func (c *Cluster) LoseFetches(broker int32) { c.network.mute(broker, "fetch", true) }
+
+// BringAll ends LoseReports and LoseFetches.
+func (c *Cluster) BringAll(broker int32) {
+	c.network.mute(broker, "report", false)
+	c.network.mute(broker, "fetch", false)
+}
+
+// Reads puts a double in place of what the uploader reads of a log at a broker: it may change the bytes, fail, or panic;
+// nil ends it.
+func (c *Cluster) Reads(part *Partition, broker int32, double func(read []byte) error) {
+	d := c.disk(part, broker)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.readDouble = double
+}
+
+// TruncateBehindItsBack truncates a follower's log without Stop, against B5.
+func (c *Cluster) TruncateBehindItsBack(part *Partition, broker int32, to int64) {
+	d := c.disk(part, broker)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	before, _ := d.log.End()
+	d.end = d.log.TruncateTo(to)
+	d.checkedEpoch = -1
+	c.trace.add(d.who, "is truncated behind its back from %d to %d", before, d.end)
+}
 
 // EventsBehind makes events reach a broker so much later.
 func (c *Cluster) EventsBehind(broker int32, by time.Duration) {
@@ -345,6 +449,29 @@ func (c *Cluster) Weather(f Faults) {
 
 // ISR returns the partition's ISR as the controller has it, sorted.
 func (c *Cluster) ISR(part *Partition) []int32 { return c.controller.view(part).isr }
+
+// ISRMoves returns how often an ISR has changed by a leader's wish.
+func (c *Cluster) ISRMoves() int {
+	c.controller.mu.Lock()
+	defer c.controller.mu.Unlock()
+	return c.controller.isrMoves
+}
+
+// Events returns what is in the metadata topic.
+func (c *Cluster) Events() []*metadata.Event { return c.topic.topic.Events() }
+
+// Objects returns the ids of the segments in the store.
+func (c *Cluster) Objects() []walstorage.SegmentID {
+	keys, err := walstorage.NewKeys("", clusterID)
+	c.must(err)
+	var ids []walstorage.SegmentID
+	for _, key := range c.weather.store.Keys() {
+		if id, ok := keys.Parse(key); ok {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
 
 // Epoch returns the partition's newest leader epoch.
 func (c *Cluster) Epoch(part *Partition) int32 { return c.controller.view(part).epoch }

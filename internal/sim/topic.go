@@ -17,13 +17,18 @@ type topicWeather struct {
 	cluster *Cluster
 	topic   *memlog.Topic
 
-	mu      sync.Mutex
-	down    map[int32]bool // brokers whose publications have an unknown outcome and are not stored
-	deaf    map[int32]bool // brokers that get no event: they are lost, and show as a gap with the next one
-	behind  map[int32]time.Duration
-	stored  map[eventPlace]time.Duration // when an event is in the topic
-	refuses func(e *metadata.Event) bool
+	mu        sync.Mutex
+	down      map[int32]bool // brokers whose publications have an unknown outcome and are not stored
+	deaf      map[int32]bool // brokers that get no event: they are lost, and show as a gap with the next one
+	behind    map[int32]time.Duration
+	stored    map[eventPlace]time.Duration         // when an event is in the topic
+	spoils    map[flow]func(*memlog.DeliveryFault) // what becomes of the next event on its way
+	subscribe time.Duration                        // how long it takes
+	refuses   func(e *metadata.Event) bool
 }
+
+// flow is the events of one broker, 0 for any, on their way to another.
+type flow struct{ from, to int32 }
 
 // eventPlace names one event of a broker.
 type eventPlace struct {
@@ -39,7 +44,8 @@ func newTopicWeather(c *Cluster) *topicWeather {
 	}
 	return &topicWeather{
 		cluster: c, topic: topic, down: map[int32]bool{}, deaf: map[int32]bool{}, behind: map[int32]time.Duration{},
-		stored: map[eventPlace]time.Duration{},
+		stored: map[eventPlace]time.Duration{}, spoils: map[flow]func(*memlog.DeliveryFault){},
+		subscribe: c.cfg.PublishLatency,
 	}
 }
 
@@ -48,8 +54,9 @@ func (w *topicWeather) faultsFor(p *process) memlog.Faults {
 	return memlog.Faults{
 		Publish: func(call memlog.PublishCall) memlog.PublishFault { return w.publish(p, call) },
 		Subscribe: func(call memlog.SubscribeCall) memlog.SubscribeFault {
-			op := p.subscribing.next()
-			return memlog.SubscribeFault{Delay: p.subscribing.due(op, w.cluster.cfg.PublishLatency)}
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			return memlog.SubscribeFault{Delay: p.subscribing.due(p.subscribing.next(), w.subscribe)}
 		},
 		Deliver: func(d memlog.Delivery) memlog.DeliveryFault { return w.deliver(p, d) },
 	}
@@ -109,7 +116,20 @@ func (w *topicWeather) deliver(p *process, d memlog.Delivery) memlog.DeliveryFau
 		w.cluster.count("event twice")
 		fault.Repeat = 1
 	}
+	for _, f := range []flow{{d.Segment.BrokerID, p.id}, {0, p.id}} {
+		if spoil := w.spoils[f]; spoil != nil {
+			spoil(&fault)
+			delete(w.spoils, f)
+			break
+		}
+	}
 	return fault
+}
+
+func (w *topicWeather) refused(e *metadata.Event) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.refuses != nil && w.refuses(e)
 }
 
 func (w *topicWeather) set(m map[int32]bool, on bool, brokers []int32) {
@@ -147,12 +167,12 @@ func (l *publisher) Publish(ctx context.Context, events ...*metadata.Event) (int
 	if l.process.dead() {
 		return 0, metadata.ErrClosed
 	}
-	for _, e := range events {
+	for i, e := range events {
+		if l.process.cluster.topic.refused(e) {
+			return l.reject(ctx, events[:i], e)
+		}
 		if wrong := l.look(e); wrong != "" {
 			l.process.cluster.violate("%s publishes event %d: %s", l.process.who, e.Sequence, wrong)
-		}
-		if refuses := l.process.cluster.topic.refuses; refuses != nil && refuses(e) {
-			return 0, fmt.Errorf("%w: refused", metadata.ErrInvalid)
 		}
 	}
 	first, number := events[0].Sequence, int64(sealNumber(events[0].Segment.ID))
@@ -163,6 +183,19 @@ func (l *publisher) Publish(ctx context.Context, events ...*metadata.Event) (int
 		l.process.cluster.trace.add(l.process.who, "published %d of %d events from sequence %d on", int64(stored), int64(len(events)), first)
 	}
 	return stored, err
+}
+
+// reject stores the events before the one that can never be stored.
+func (l *publisher) reject(ctx context.Context, before []*metadata.Event, e *metadata.Event) (int, error) {
+	if len(before) > 0 {
+		if stored, err := l.Log.Publish(ctx, before...); err != nil {
+			return stored, err
+		}
+	}
+	l.mu.Lock()
+	delete(l.events, e.Sequence) // certainly not stored: the sequence is given back
+	l.mu.Unlock()
+	return len(before), fmt.Errorf("%w: refused", metadata.ErrInvalid)
 }
 
 // Subscribe returns a subscription that yields no two items at one instant: a gap and the event that showed it come

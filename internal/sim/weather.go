@@ -40,7 +40,7 @@ type weather struct {
 	attempts map[attempt]uint64
 	slow     map[sky]float64 // bytes per second
 	free     map[sky]time.Time
-	missing  func(walstorage.SegmentID) bool
+	poisoned func(method string, id walstorage.SegmentID) error // nil, or what becomes of requests for some segments
 }
 
 // sky is one kind of request of one broker.
@@ -99,8 +99,8 @@ func (w *weather) decide(p *process, call memory.Call) memory.Fault {
 	if err := w.refused[under]; err != nil {
 		fault.Err = err
 		latency = a.chance.between(op, "refusal", time.Millisecond, 4*time.Millisecond)
-	} else if call.Method == "Get" && w.missing != nil && w.missing(call.Segment) {
-		fault.Err = walstorage.NewError(walstorage.ErrSegmentNotFound, errors.New("not here"))
+	} else if err := w.poison(call); err != nil {
+		fault.Err = err
 	} else {
 		w.stir(&fault, a.chance, op, call, &latency)
 	}
@@ -109,6 +109,13 @@ func (w *weather) decide(p *process, call memory.Call) memory.Fault {
 	}
 	fault.Delay = a.due(op, latency)
 	return fault
+}
+
+func (w *weather) poison(call memory.Call) error {
+	if w.poisoned == nil || call.Segment == (walstorage.SegmentID{}) {
+		return nil
+	}
+	return w.poisoned(call.Method, call.Segment)
 }
 
 // stir adds the faults of a bad day.
