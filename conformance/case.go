@@ -97,6 +97,7 @@ type T struct {
 	storage  *storage // set in the cases of Run
 	metadata *topic   // set in the cases of RunMetadata
 	prompt   time.Duration
+	delivery time.Duration
 	rounds   int // how often tidy deletes
 	seed     uint64
 }
@@ -127,6 +128,8 @@ type runner struct {
 	timeout time.Duration
 	// prompt is how soon a call must end once its context has.
 	prompt time.Duration
+	// delivery is how long an event may take to a subscriber.
+	delivery time.Duration
 	// patience is how long the goroutines of a case may take to end after its last handle was closed.
 	patience time.Duration
 	// tidyRounds is how often the store is cleared after a case before what is left counts as left behind.
@@ -148,7 +151,7 @@ func (r *runner) run(outer testing.TB, name string, tc testCase) outcome {
 	}
 	var leftBehind []string
 	rec := newRecorder(outer, name)
-	c := &T{recorder: rec, testCase: tc, prompt: r.prompt, rounds: r.tidyRounds, seed: r.seed}
+	c := &T{recorder: rec, testCase: tc, prompt: r.prompt, delivery: r.delivery, rounds: r.tidyRounds, seed: r.seed}
 	label := newLabel(tc.id)
 	done := make(chan struct{})
 	go func() {
@@ -168,6 +171,7 @@ func (r *runner) run(outer testing.TB, name string, tc testCase) outcome {
 	select {
 	case <-done:
 	case <-watchdog.C:
+		rec.cancel() // what still listens to its context may end
 		rec.Errorf("the case has not ended after %v; the stacks of all goroutines:\n%s", r.timeout, allStacks())
 		return rec.outcome()
 	}

@@ -48,10 +48,10 @@ var metadataCases = []testCase{
 				c.publish(writer, events[:n]...)
 				events = events[n:]
 			}
-			seen, err := streams(c.Context(), live, 30)
+			seen, err := c.streams(live, 30)
 			require.NoError(c, err, "the live reader")
 			for _, reader := range []metadata.Log{c.log(2, 0), c.log(3, 0), writer} {
-				replayed, err := streams(c.Context(), c.subscribe(reader, from), 30)
+				replayed, err := c.streams(c.subscribe(reader, from), 30)
 				require.NoError(c, err, "a replay")
 				require.Empty(c, streamsDiffer(seen, replayed), "a replay against the live reader")
 			}
@@ -217,7 +217,7 @@ var metadataCases = []testCase{
 			c.wantKind(err, context.Canceled, "Publish with a cancelled context")
 			c.publish(two, other)
 			c.publish(one, events[1], events[2]) // the same again, unchanged, and the next
-			got, err := streams(c.Context(), sub, 4)
+			got, err := c.streams(sub, 4)
 			require.NoError(c, err)
 			require.Empty(c, streamsDiffer(map[int32][]*metadata.Event{1: events, 2: {other}}, got))
 		},
@@ -241,7 +241,7 @@ var metadataCases = []testCase{
 				c.publish(log, events[n:]...)
 				c.wantEvents(sub, events...)
 				replay := c.subscribe(c.log(3, 0), from)
-				got, err := streams(c.Context(), replay, 3*(i+1))
+				got, err := c.streams(replay, 3*(i+1))
 				require.NoError(c, err)
 				require.Empty(c, streamsDiffer(map[int32][]*metadata.Event{broker: events}, map[int32][]*metadata.Event{broker: got[broker]}))
 			}
@@ -265,7 +265,7 @@ var metadataCases = []testCase{
 			foreign := c.newEvent(2, 0, 0)
 			c.publish(other, foreign) // another broker with a lower epoch is not concerned
 			c.publish(newer, second[1])
-			got, err := streams(c.Context(), sub, 5)
+			got, err := c.streams(sub, 5)
 			require.NoError(c, err)
 			require.Empty(c, streamsDiffer(map[int32][]*metadata.Event{1: {first[0], first[1], second[0], second[1]}, 2: {foreign}}, got))
 
@@ -297,7 +297,7 @@ var metadataCases = []testCase{
 			c.together(brokers+len(subs), func(i int) {
 				if i >= brokers {
 					var err error
-					got[i-brokers], err = streams(c.Context(), subs[i-brokers], brokers*each)
+					got[i-brokers], err = c.streams(subs[i-brokers], brokers*each)
 					errs.add(err)
 					return
 				}
@@ -315,7 +315,7 @@ var metadataCases = []testCase{
 				}
 			})
 			require.Empty(c, errs.errs)
-			replayed, err := streams(c.Context(), c.subscribe(c.log(9, 0), from), brokers*each)
+			replayed, err := c.streams(c.subscribe(c.log(9, 0), from), brokers*each)
 			require.NoError(c, err, "a replay")
 			for i, streams := range append(got, replayed) {
 				require.Empty(c, streamsDiffer(want, streams), "reader %d", i)
@@ -455,7 +455,7 @@ var metadataCases = []testCase{
 				}
 			})
 			require.Empty(c, errs.errs)
-			got, err := streams(c.Context(), sub, brokers*each)
+			got, err := c.streams(sub, brokers*each)
 			require.NoError(c, err)
 			require.Empty(c, streamsDiffer(want, got))
 		},
@@ -559,9 +559,9 @@ var metadataCases = []testCase{
 			_, err = sub.Next(c.Context())
 			c.wantKind(err, metadata.ErrClosed, "Next after Close")
 			c.wantEvents(c.subscribe(c.log(2, 0), from), event)
-			// A handle of the same broker and epoch may be opened again: the broker's own business.
-			again := c.log(1, 0)
-			next := c.newEvent(1, 0, 1)
+			// The broker comes back, with its next epoch.
+			again := c.log(1, 1)
+			next := c.newEvent(1, 1, 0)
 			c.publish(again, next)
 			c.wantEvents(c.subscribe(c.log(2, 0), from), event, next)
 		},

@@ -3,6 +3,7 @@ package conformance
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -80,6 +81,57 @@ func TestSkipsHaveReasons(t *testing.T) {
 	out, _ = runOne(t, cfg, "C4")
 	require.True(t, out.skipped)
 	require.Equal(t, "the configuration has no Config.Peer", out.reason)
+}
+
+// A case that hangs is ended by the watchdog, which prints the stacks; the panic of a store, on whatever goroutine, is a
+// failure of the case; cleanups run last first, whatever happened before.
+func TestRunnerSurvivesTheWorst(t *testing.T) {
+	cfg, err := modelConfig(flaws{panics: true}).check()
+	require.NoError(t, err)
+	r := newStorageRunner(cfg)
+	r.timeout = 50 * time.Millisecond
+
+	hangs := testCase{id: "A1", rule: "W8", title: "hangs", run: func(c *T) { <-c.Context().Done() }}
+	out := r.run(t, "hangs", hangs)
+	require.True(t, out.failed)
+	require.Contains(t, out.failures[0], "has not ended after 50ms")
+	require.Contains(t, out.failures[0], "goroutine ")
+
+	r.timeout = timeoutDefault
+	panics := testCase{id: "A1", rule: "W7", title: "panics", run: func(c *T) {
+		m := c.open()
+		id := c.newID()
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			_, _ = m.StatSegment(c.Context(), id)
+		}()
+		<-done
+	}}
+	out = r.run(t, "panics", panics)
+	require.True(t, out.failed)
+	require.Contains(t, out.failures[0], "the manager panicked: no such segment")
+
+	var order []string
+	cleans := testCase{id: "A1", rule: "W7", title: "cleans up", run: func(c *T) {
+		c.Cleanup(func() { order = append(order, "first") })
+		c.Cleanup(func() { order = append(order, "second"); c.FailNow() })
+		c.Cleanup(func() { order = append(order, "third"); panic("in a cleanup") })
+		require.Fail(c, "ends the case")
+	}}
+	out = r.run(t, "cleans", cleans)
+	require.True(t, out.failed)
+	require.Equal(t, []string{"third", "second", "first"}, order)
+}
+
+// An error text that holds a secret of the configuration fails whatever case sees it (W11).
+func TestSecretsAreFound(t *testing.T) {
+	cfg := modelConfig(flaws{})
+	cfg.Secrets = []string{"segment not found"} // a text that errors do hold
+	out, _ := runOne(t, cfg, "I2")
+	require.True(t, out.failed)
+	require.Contains(t, out.failures[0], "an error text holds a secret of the configuration")
+	require.NotContains(t, out.failures[0], "segment not found")
 }
 
 // runOne runs one case of a suite without failing t.

@@ -45,8 +45,8 @@ type MetadataConfig struct {
 	Skip map[string]string
 }
 
-// delivery is how long an event may take from Publish to a subscriber before the suite calls it lost.
-const delivery = 20 * time.Second
+// deliveryPatience is how long an event may take from Publish to a subscriber before the suite calls it lost.
+const deliveryPatience = 20 * time.Second
 
 // check returns the configuration with its defaults, or an error that names the wrong field.
 func (cfg MetadataConfig) check() (MetadataConfig, error) {
@@ -97,7 +97,7 @@ func RunMetadata(t *testing.T, cfg MetadataConfig) {
 // newMetadataRunner returns the runner of a checked configuration.
 func newMetadataRunner(cfg MetadataConfig) *runner {
 	return &runner{
-		given: cfg.given(), skip: cfg.Skip, timeout: cfg.Timeout, prompt: promptly, patience: leakPatience,
+		given: cfg.given(), skip: cfg.Skip, timeout: cfg.Timeout, prompt: promptly, patience: leakPatience, delivery: deliveryPatience,
 		seed: cfg.Seed, shared: cfg.Shared,
 		attach: func(c *T) func() []string {
 			c.metadata = newTopic(cfg, c)

@@ -113,19 +113,19 @@ func (c *T) publish(log metadata.Log, events ...*metadata.Event) {
 
 // next returns the next item of a subscription, which must hold exactly one thing.
 func (c *T) next(sub metadata.Subscription) metadata.Item {
-	item, err := nextItem(c.Context(), sub)
+	item, err := c.nextItem(sub)
 	require.NoError(c, err)
 	return item
 }
 
 // nextItem is next for goroutines, which must not fail the case themselves.
-func nextItem(ctx context.Context, sub metadata.Subscription) (metadata.Item, error) {
-	ctx, cancel := context.WithTimeout(ctx, delivery)
+func (c *T) nextItem(sub metadata.Subscription) (metadata.Item, error) {
+	ctx, cancel := context.WithTimeout(c.Context(), c.delivery)
 	defer cancel()
 	item, err := sub.Next(ctx)
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
-		return item, fmt.Errorf("Next: nothing has come within %v", delivery)
+		return item, fmt.Errorf("Next: nothing has come within %v", c.delivery)
 	case err != nil:
 		return item, fmt.Errorf("Next: %w", err)
 	case (item.Event == nil) == (item.Gap == nil):
@@ -179,10 +179,10 @@ func eventDifference(want, got *metadata.Event) string {
 }
 
 // streams reads items until it has n events and returns them broker by broker, and every gap as an error.
-func streams(ctx context.Context, sub metadata.Subscription, n int) (map[int32][]*metadata.Event, error) {
+func (c *T) streams(sub metadata.Subscription, n int) (map[int32][]*metadata.Event, error) {
 	byBroker := make(map[int32][]*metadata.Event)
 	for range n {
-		item, err := nextItem(ctx, sub)
+		item, err := c.nextItem(sub)
 		if err != nil {
 			return byBroker, err
 		}
