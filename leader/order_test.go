@@ -174,6 +174,32 @@ func TestL3GiveUp(t *testing.T) {
 	}
 }
 
+// apache/fluss#2766: the sixth of ten uploads fails for good; the first five are published without waiting for that, and
+// the last four after it, with dense sequences.
+func TestFluss2766OneOfTenUploadsFails(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		g := newRig(t, func(c *leader.Config) { c.MaxInFlightUploads = 16 })
+		defer g.close()
+		g.onPut(func(call storemem.Call) storemem.Fault {
+			if sealed := seen(g, &g.sealed); len(sealed) >= 6 && call.Segment == sealed[5].ID {
+				return storemem.Fault{Err: walstorage.NewError(walstorage.ErrUnavailable, nil)}
+			}
+			return storemem.Fault{}
+		})
+		p := g.lead(0)
+		for i := range 10 {
+			p.append(fmt.Sprint(i))
+			time.Sleep(15 * time.Millisecond)
+		}
+		time.Sleep(50 * time.Millisecond)
+		assert.Equal(t, upTo(5), g.sequences())
+		assert.EqualValues(t, 9, g.up.Stats().Stored)
+		g.flush()
+		assert.Equal(t, upTo(9), g.sequences())
+		require.Len(t, seen(g, &g.given), 1)
+	})
+}
+
 // R3: a poison segment is not built again: giving it up does not move cursors back, so neither the poison nor the
 // thousand other partitions in its segment are uploaded a second time.
 func TestR3GiveUpDoesNotRewind(t *testing.T) {

@@ -115,11 +115,12 @@ func TestL4BytesOfAReadThatALeadOvertookAreDropped(t *testing.T) {
 		defer g.close()
 		p, log := g.leadScripted(0)
 		time.Sleep(time.Millisecond)
-		reading, gate := make(chan struct{}), make(chan struct{})
+		reading := make(chan struct{})
 		log.script(func(s *scripted) {
 			s.read = func(ctx context.Context, offset int64, dst []byte) (int, error) {
 				close(reading)
-				<-gate
+				<-ctx.Done() // Lead cancels it
+				time.Sleep(20 * time.Millisecond)
 				return p.log.Read(context.WithoutCancel(ctx), offset, dst)
 			}
 		})
@@ -128,11 +129,11 @@ func TestL4BytesOfAReadThatALeadOvertookAreDropped(t *testing.T) {
 
 		start := time.Now()
 		newer := g.leadLog(p.tp, p.log, 2)
-		assert.Zero(t, time.Since(start))
+		assert.Zero(t, time.Since(start), "and does not wait for it")
 		newer.append("new")
-		close(gate)
 		g.flush()
 
+		assert.Less(t, time.Since(start), 50*time.Millisecond)
 		require.Len(t, g.of(p), 1)
 		newer.requireWhole()
 	})
