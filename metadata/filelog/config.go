@@ -10,7 +10,9 @@ import (
 
 // Defaults of [Config].
 const (
-	DefaultPollInterval = time.Millisecond
+	// DefaultPollInterval makes an event wait 0.75 ms on average. What polling costs is for the most part that an idle
+	// process wakes up: with 1 ms it is half as much again.
+	DefaultPollInterval = 1500 * time.Microsecond
 	DefaultRotateBytes  = 64 << 20
 	DefaultRotateAfter  = 5 * time.Minute
 	// DefaultRetention is the default retention of segments, one hour, and 5 minutes of grace (M6).
@@ -29,7 +31,7 @@ type Config struct {
 	EventVersion metadata.Version
 
 	// PollInterval is the time between two looks at the files, 100 us or greater. It stretches up to tenfold where a
-	// look takes long. Default 1 ms.
+	// look takes long. Default 1.5 ms.
 	PollInterval time.Duration
 	// RotateBytes is the size from which on a new file is begun, 1 or greater. Default 64 MiB.
 	RotateBytes int64

@@ -25,8 +25,16 @@ func cpu(t testing.TB) time.Duration {
 	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }
 
-// Polling for three files takes at most 6 % of a core, in real time. The least of three measurements counts: whatever
-// else runs in the process adds to them.
+// share returns what part of a core the process takes while f's work goes on, in real time.
+func share(t testing.TB) float64 {
+	begun, used := time.Now(), cpu(t)
+	<-time.After(300 * time.Millisecond)
+	return float64(cpu(t)-used) / float64(time.Since(begun))
+}
+
+// Polling for three files takes at most 6 % of a core. The least of several measurements counts, as whatever else runs
+// adds to them. Where the machine is so slow at waking up, or so busy, that a bare timer of 1 ms with one fstat takes
+// more than that, polling is held to that timer.
 func TestPollingCost(t *testing.T) {
 	dir := t.TempDir()
 	for broker := range int32(3) {
@@ -34,20 +42,44 @@ func TestPollingCost(t *testing.T) {
 		publish(t, log, events(broker, 1, 0)...)
 	}
 	reader := open(t, filelog.Config{Dir: dir, Broker: 0, BrokerEpoch: 1, PollInterval: filelog.DefaultPollInterval})
-	subscribe(t, reader)
 	runtime.GC()
-	var shares []float64
-	for range 3 {
-		begun, used := time.Now(), cpu(t)
-		<-time.After(500 * time.Millisecond) // what is measured is real time
-		shares = append(shares, float64(cpu(t)-used)/float64(time.Since(begun)))
+	polling, timer := 1.0, 1.0
+	for range 4 {
+		sub := subscribe(t, reader)
+		polling = min(polling, share(t))
+		require.NoError(t, sub.Close())
+
+		stop, stopped := make(chan struct{}), make(chan struct{})
+		go func() {
+			defer close(stopped)
+			file, err := os.Open(dir)
+			if !assert.NoError(t, err) {
+				return
+			}
+			defer file.Close()
+			ticker := time.NewTimer(time.Millisecond)
+			defer ticker.Stop()
+			for {
+				select {
+				case <-stop:
+					return
+				case <-ticker.C:
+				}
+				_, err := file.Stat()
+				assert.NoError(t, err)
+				ticker.Reset(time.Millisecond)
+			}
+		}()
+		timer = min(timer, share(t))
+		close(stop)
+		<-stopped
 	}
-	t.Logf("polling: %.1f %% of a core", 100*slices.Min(shares))
-	limit := 0.06
+	t.Logf("polling: %.1f %% of a core, a bare timer of 1 ms: %.1f %%", 100*polling, 100*timer)
+	limit := max(0.06, timer)
 	if raceEnabled {
 		limit = 0.30 // the race detector multiplies what the program itself does
 	}
-	assert.LessOrEqual(t, slices.Min(shares), limit, "%v", shares)
+	assert.LessOrEqual(t, polling, limit)
 }
 
 // BenchmarkPublish has the limit and ours side by side: what the disk takes for a write and an fsync, then Publish,

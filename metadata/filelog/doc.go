@@ -23,10 +23,10 @@
 // # Latency and cost
 //
 // One goroutine per Log polls while there are subscriptions: each Config.PollInterval it asks for the size of each
-// broker's newest files and the time of each directory. An event is seen about a millisecond after its write. On a
-// Linux machine with a local file system, polling for three brokers takes some 2 to 4 % of a core; with more brokers
-// the interval stretches, up to tenfold, so that it stays near 5 %. A lone fsync is what Publish costs, 0.1 to 10 ms as
-// the disk is.
+// broker's newest files and the time of each directory. With the default an event is seen 0.75 ms after its write on
+// average, and polling for three brokers takes 3 to 5 % of a core of a small virtual machine, nearly all of it for
+// waking up; TestPollingCost measures it. With more brokers the interval stretches, up to tenfold, so that looking takes
+// no more than 5 % itself. Publish costs one write and one fsync, whatever the number of events.
 //
 // # Network file systems
 //

@@ -125,19 +125,18 @@ func (l *Log) publish(ctx context.Context, records []record) (stored int, err er
 	if err := l.wait(ctx, fault.Wait, fault.Delay); err != nil {
 		return 0, err
 	}
-	if err := l.topic.fenced(l.options.Broker, l.options.BrokerEpoch); err != nil {
-		return 0, err
-	}
 	if fault.Err != nil {
 		return l.fail(fault, records)
 	}
-	for n := 0; n <= fault.Repeat && !fault.Lose; n++ {
-		if err := l.topic.store(records, true); err != nil {
-			if n > 0 {
-				break // the first copy is stored, and that is what counts
-			}
-			return 0, err
-		}
+	kept := records
+	if fault.Lose {
+		kept = nil
+	}
+	if err := l.store(kept, true); err != nil {
+		return 0, err
+	}
+	for range fault.Repeat {
+		_ = l.store(kept, false)
 	}
 	if err := l.wait(ctx, nil, fault.AckDelay); err != nil {
 		return 0, err // stored, and the caller can't know
@@ -149,18 +148,20 @@ func (l *Log) publish(ctx context.Context, records []record) (stored int, err er
 func (l *Log) fail(fault PublishFault, records []record) (stored int, err error) {
 	kept := max(0, min(fault.Stored, len(records)))
 	told := max(0, min(fault.Told, kept))
-	if err := l.topic.store(records[:told], true); err != nil {
+	if err := l.store(records[:told], true); err != nil {
 		return 0, err
 	}
 	rest := records[told:kept]
 	if fault.Late > 0 {
-		time.AfterFunc(fault.Late, func() { _ = l.topic.store(rest, false) })
-		return told, fault.Err
-	}
-	if err := l.topic.store(rest, true); err != nil {
-		return told, err
+		time.AfterFunc(fault.Late, func() { _ = l.store(rest, false) })
+	} else {
+		_ = l.store(rest, false)
 	}
 	return told, fault.Err
+}
+
+func (l *Log) store(records []record, fence bool) error {
+	return l.topic.store(l.options.Broker, l.options.BrokerEpoch, records, fence)
 }
 
 // wait waits for the gate and then for the delay.

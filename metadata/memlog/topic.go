@@ -97,22 +97,19 @@ func (t *Topic) Events() []*metadata.Event {
 	return events
 }
 
-// store appends the records. With fence set it refuses those of a broker epoch that has been overtaken; a late landing
-// is not fenced: it was accepted long ago.
-func (t *Topic) store(records []record, fence bool) error {
-	if len(records) == 0 {
-		return nil
-	}
+// store appends the records of a broker's epoch. With fence set it refuses an epoch that has been overtaken, without
+// records too; a late landing is not fenced: it was accepted long ago.
+func (t *Topic) store(broker int32, epoch int64, records []record, fence bool) error {
 	now, stamp := time.Now(), t.now()
 	t.mu.Lock()
-	s := t.stream(records[0].id.BrokerID)
-	if fence && records[0].id.BrokerEpoch < s.newest {
+	s := t.stream(broker)
+	if fence && epoch < s.newest {
 		newest := s.newest
 		t.mu.Unlock()
-		return fmt.Errorf("%w: broker %d, epoch %d, by epoch %d", metadata.ErrFenced, records[0].id.BrokerID, records[0].id.BrokerEpoch, newest)
+		return fmt.Errorf("%w: broker %d, epoch %d, by epoch %d", metadata.ErrFenced, broker, epoch, newest)
 	}
-	s.newest = max(s.newest, records[0].id.BrokerEpoch)
 	for _, r := range records {
+		s.newest = max(s.newest, epoch)
 		r.place, r.stamp, r.at = t.stored, stamp, now
 		t.stored++
 		s.records = append(s.records, r)
@@ -122,18 +119,6 @@ func (t *Topic) store(records []record, fence bool) error {
 	}
 	t.mu.Unlock()
 	t.Recheck()
-	return nil
-}
-
-// fenced tells whether a newer epoch of the broker has published.
-func (t *Topic) fenced(brokerID int32, epoch int64) error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for _, s := range t.streams {
-		if s.brokerID == brokerID && epoch < s.newest {
-			return fmt.Errorf("%w: broker %d, epoch %d, by epoch %d", metadata.ErrFenced, brokerID, epoch, s.newest)
-		}
-	}
 	return nil
 }
 
