@@ -439,6 +439,31 @@ func TestL3MetadataLogAway(t *testing.T) {
 	})
 }
 
+// R12 (c), M1: a metadata log that has been closed has certainly stored nothing: the segments are given up in time, and no
+// sequence is lost with them.
+func TestR12ClosedMetadataLogLosesNoSequence(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		g := newRig(t, nil)
+		defer g.close()
+		p := g.lead(0)
+		require.NoError(t, g.meta.Close())
+		start := time.Now()
+		for range 3 {
+			p.append("x")
+			time.Sleep(15 * time.Millisecond)
+		}
+		g.flush()
+		assert.InDelta(t, 5*time.Second, time.Since(start), float64(time.Second))
+		given := seen(g, &g.given)
+		require.Len(t, given, 3)
+		for _, lost := range given {
+			require.ErrorIs(t, lost.Err, metadata.ErrClosed)
+			assert.Equal(t, int64(-1), lost.Sequence)
+		}
+		assert.Zero(t, g.up.Stats().NextSequence)
+	})
+}
+
 // N2, L3: an event that comes after half the retention may name an object that is being deleted, so it does not come.
 func TestL3NothingIsPublishedAfterHalfTheRetention(t *testing.T) {
 	bubble(t, func(t *testing.T) {

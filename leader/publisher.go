@@ -189,8 +189,10 @@ func (u *Uploader) publish(flights []*flight, events []*metadata.Event) (ok bool
 				f.unsettled = true
 			}
 		}
-		if !fenced && len(rest) > 0 && rest[0].state == flightStored && now >= rest[0].handedAt+u.cfg.GiveUpAfter {
-			given = append(given, u.giveUp(rest[0], err))
+		for _, f := range rest {
+			if !fenced && f.state == flightStored && now >= f.handedAt+u.cfg.GiveUpAfter {
+				given = append(given, u.giveUp(f, err))
+			}
 		}
 	}
 	u.logDown = err != nil && !fenced
