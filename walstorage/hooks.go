@@ -18,6 +18,9 @@ type Hooks struct {
 	OperationDone  func(ctx context.Context, op Operation, result OperationResult)
 	AttemptStart   func(ctx context.Context, attempt Attempt) context.Context
 	AttemptDone    func(ctx context.Context, attempt Attempt, result AttemptResult)
+	// ForeignObject is called once for each object in the cluster's place that is no segment of walhop's, when a list
+	// comes to it. It is passed over and never deleted. Of the first 1,000 the manager remembers that it has told them.
+	ForeignObject func(key string)
 }
 
 // Operation describes one call. Op is fit for a metric label, ID is not.

@@ -36,7 +36,8 @@ type Config struct {
 	// Hooks are called for each operation and each attempt. Default: none.
 	Hooks walstorage.Hooks
 	// Logger gets one line for each change of a gate's state: calls begin to wait for the store (warning), the store
-	// answers again (info). Default: discarded.
+	// answers again (info). It also gets one for each foreign object that a list comes to, once, of the first 1,000
+	// (warning). Default: discarded.
 	Logger *slog.Logger
 	// Seed is what jitter is a function of, beside the segment id and the number of the attempt: two runs with the same
 	// seed and ids pause equally. Any value is good in production, since ids are random there.

@@ -44,7 +44,11 @@ func (o *operation) list(options walstorage.ListOptions, yield func(walstorage.S
 			}
 			for _, object := range page {
 				id, ours := o.m.keys.Parse(object.Key)
-				if !ours || !options.Match(id) {
+				if !ours {
+					o.m.foreign.report(o.m, object.Key)
+					continue
+				}
+				if !options.Match(id) {
 					continue
 				}
 				o.segments++

@@ -1,9 +1,11 @@
 package objectstore_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"sync"
@@ -187,10 +189,16 @@ func TestListWithABrokenContinuation(t *testing.T) {
 	})
 }
 
-// W10, E2, E16, A5: what is no segment of this cluster is passed over, whatever it is called.
+// W10, E2, E16, A5: what is no segment of this cluster is passed over, whatever it is called, and reported once by its
+// name where it lies in the cluster's place.
 func TestListSkipsForeignObjects(t *testing.T) {
 	store := memory.NewStore()
-	manager, _ := newManager(t, objectstore.Config{Prefix: "wal"}, memory.Config{Store: store})
+	var foreign []string
+	var lines bytes.Buffer
+	manager, _ := newManager(t, objectstore.Config{
+		Prefix: "wal", Logger: slog.New(slog.NewTextHandler(&lines, nil)),
+		Hooks: walstorage.Hooks{ForeignObject: func(key string) { foreign = append(foreign, key) }},
+	}, memory.Config{Store: store})
 	other, _ := newManager(t, objectstore.Config{Prefix: "wal", Cluster: "test2"}, memory.Config{Store: store})
 	nested, _ := newManager(t, objectstore.Config{Prefix: "wal/test", Cluster: "test"}, memory.Config{Store: store})
 	require.NoError(t, manager.UploadSegment(t.Context(), segment(1), []byte("a")))
@@ -204,6 +212,14 @@ func TestListSkipsForeignObjects(t *testing.T) {
 
 	require.NoError(t, err)
 	require.Equal(t, []walstorage.SegmentInfo{{ID: segment(1), Size: 1, Stored: infos[0].Stored}}, infos)
+	_, err = collect(t.Context(), manager, walstorage.ListOptions{})
+	require.NoError(t, err)
+	inside := func(key string) bool { return !strings.HasSuffix(key, "wal/testing") && key != "zzz" }
+	require.Len(t, foreign, 4, "three of the test's own, and the nested cluster's segment; each once")
+	for _, key := range foreign {
+		require.True(t, inside(key), key)
+		require.Equal(t, 1, strings.Count(lines.String(), "key="+key+"\n"), lines.String())
+	}
 }
 
 // A list with bounds asks for the hours between them, and yields what the bounds select.

@@ -28,6 +28,8 @@ type Manager struct {
 	// One gate for each kind of call, so that throttled uploads hold up no fetch, and the sweeper's deletes neither.
 	putGate, readGate, bulkGate *gate
 
+	foreign foreign
+
 	mu       sync.Mutex
 	closed   bool
 	underway map[uint64]context.CancelCauseFunc
