@@ -388,7 +388,7 @@ func TestMetadataMutants(t *testing.T) {
 		{"an older epoch goes on", "Q13", "", logFlaws{neverFences: true}},
 		{"events are not checked", "Q27", "Q28", logFlaws{acceptsAnything: true}},
 		{"the stored part of a refused batch is not told", "Q28", "", logFlaws{countsWrong: true}},
-		{"Publish waits for readers", "Q31", "", logFlaws{waitsForReaders: true}},
+		{"Publish waits for readers", "Q31", "Q9", logFlaws{waitsForReaders: true}},
 		{"contexts are ignored", "Q23", "Q11", logFlaws{ignoresContext: true}},
 		{"duplicates are delivered", "Q4", "Q12", logFlaws{deliversTwice: true}},
 		{"gaps are hidden", "Q5", "Q13", logFlaws{hidesGaps: true}},

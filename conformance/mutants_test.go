@@ -204,11 +204,14 @@ func newManager(d objectstore.Driver, store objectstore.Config) (walstorage.WalS
 func TestMutants(t *testing.T) {
 	var survived, alarms, caught atomic.Int64
 	t.Run("all", func(t *testing.T) {
-		for _, m := range mutants {
+		for i, m := range mutants {
 			t.Run(m.name, func(t *testing.T) {
 				t.Parallel()
-				if m.races && raceDetector {
+				switch {
+				case m.races && raceDetector:
 					t.Skip("the flaw is a data race, which the race detector reports before the suite does")
+				case raceDetector && i%4 != 0:
+					t.Skip("under the race detector every fourth of the wrong stores is run, for the time that it takes")
 				}
 				cfg, release := m.make(t)
 				failed := runMutant(t, cfg)

@@ -111,6 +111,20 @@ func (c *T) publish(log metadata.Log, events ...*metadata.Event) {
 	require.Equal(c, len(events), stored, "events stored, as Publish tells without an error")
 }
 
+// publishPromptly is publish where it might wait for a reader, and must not. It tells whether Publish has returned.
+func (c *T) publishPromptly(log metadata.Log, events ...*metadata.Event) bool {
+	var stored int
+	var err error
+	if !c.returns("Publish, whatever subscriptions there are, returns", func() {
+		stored, err = log.Publish(c.Context(), events...)
+	}) {
+		return false
+	}
+	require.NoError(c, err, "Publish of %d events", len(events))
+	require.Equal(c, len(events), stored, "events stored, as Publish tells without an error")
+	return true
+}
+
 // next returns the next item of a subscription, which must hold exactly one thing.
 func (c *T) next(sub metadata.Subscription) metadata.Item {
 	item, err := c.nextItem(sub)
