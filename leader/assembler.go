@@ -168,8 +168,9 @@ func (a *assembler) take(now time.Duration, atOnce bool) (next time.Duration) {
 	return a.enqueue(now)
 }
 
-// enqueue puts the partitions notified before now into the line of those that are ready, in the order of their Leads
-// (D2), and returns when the next one is due. u.mu is held.
+// enqueue puts the partitions notified before now into the line of those that are ready, and returns when the next one is
+// due. They go in the order in which their slices stand in a segment: it is the same in every run (D2), and a segment read
+// in it is sealed where it stands, without a copy. u.mu is held.
 func (a *assembler) enqueue(now time.Duration) (next time.Duration) {
 	u := a.u
 	n := 0
@@ -180,7 +181,9 @@ func (a *assembler) enqueue(now time.Duration) (next time.Duration) {
 	left := copy(u.dirty, u.dirty[n:])
 	clear(u.dirty[left:])
 	u.dirty = u.dirty[:left]
-	slices.SortFunc(a.taken, func(x, y dirtied) int { return cmp.Compare(x.l.order, y.l.order) })
+	slices.SortFunc(a.taken, func(x, y dirtied) int {
+		return cmp.Or(x.l.key.Compare(y.l.key), cmp.Compare(x.l.order, y.l.order))
+	})
 	for _, d := range a.taken {
 		d.l.pending = true
 		if d.l.place == nowhere {

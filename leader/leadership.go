@@ -19,7 +19,7 @@ type Leadership struct {
 	epoch      int32
 	epochStart int64
 	log        Log
-	order      uint64 // counts the Leads of the uploader: partitions that became dirty together go in this order (D2)
+	order      uint64 // counts the Leads of the uploader: two of one partition go in this order (D2)
 	patience   int64  // 4096ths added to MaxBacklog
 
 	// Owned by the assembler.
