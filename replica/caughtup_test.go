@@ -207,3 +207,22 @@ func TestNewLeaderEpochForgetsReports(t *testing.T) {
 		assert.EqualValues(t, -1, end)
 	})
 }
+
+// KIP-903: what a broker reported before it was registered anew counts no longer, though no new report has come; what the
+// new run has reported stays.
+func TestOldBrokerEpochForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x := newPair(t, time.Millisecond)
+		settle(10 * time.Millisecond)
+		_, end := x.leader.tracker.CaughtUp(x.p, 5, followerID)
+		require.EqualValues(t, 0, end)
+		x.leader.tracker.Registered(followerID, 1)
+		_, end = x.leader.tracker.CaughtUp(x.p, 5, followerID)
+		assert.EqualValues(t, 0, end, "the epoch that has reported is the one registered")
+
+		x.leader.tracker.Registered(followerID, 2)
+		at, end := x.leader.tracker.CaughtUp(x.p, 5, followerID)
+		assert.True(t, at.IsZero())
+		assert.EqualValues(t, -1, end)
+	})
+}

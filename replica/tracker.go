@@ -483,6 +483,18 @@ func (t *Tracker) CaughtUp(partition segment.TopicIDPartition, leaderEpoch, repl
 	return p.caughtUp(s.heard), p.end
 }
 
+// Registered tells that the cluster has registered a broker anew, with the broker epoch given: what an older run of it
+// reported counts no longer, for it may have lost some of that in a crash, and CaughtUp knows nothing of the replica until
+// the new run reports (KIP-903). Call it before a replica whose broker has restarted is looked at again for the ISR. An
+// epoch that has reported already changes nothing.
+func (t *Tracker) Registered(replica int32, brokerEpoch int64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if s := t.sessions[replica]; s != nil && s.brokerEpoch < brokerEpoch {
+		t.dropSession(s)
+	}
+}
+
 // Forget drops what is known of a partition that this broker leads no longer. Reports of it that come later are answered
 // by what Partitions.Check says.
 func (t *Tracker) Forget(partition segment.TopicIDPartition) {
