@@ -75,6 +75,8 @@ type Break struct {
 	OverwrittenSample bool
 	// HighWatermarkOfISR makes the high watermark wait for the ISR alone (B2).
 	HighWatermarkOfISR bool
+	// OldReportsCount makes the leader go by what a follower reported before it restarted (KIP-903).
+	OldReportsCount bool
 	// AnswersPark keeps the flag of B4 from the leader: nothing asks for an answer through a fallback.
 	AnswersPark bool
 	// EpochsRepeat makes a leader that restarts lead on in the same epoch (B6).

@@ -9,6 +9,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// steps is the length of a random story.
+var steps = 12
+
 // randomRun tells one random story.
 func randomRun(t *testing.T, seed uint64) *Trace {
 	cfg := Config{
@@ -21,7 +24,7 @@ func randomRun(t *testing.T, seed uint64) *Trace {
 		c.Load(c.Part(0), 20*time.Millisecond, AcksAll)
 		c.Load(c.Part(1), 70*time.Millisecond, AcksAll)
 		c.Weather(StormyDay())
-		for _, step := range Schedule(seed, cfg, 12) {
+		for _, step := range Schedule(seed, cfg, steps) {
 			c.trace.add("story", step.What)
 			step.Do(c)
 			c.Run(step.Then)

@@ -78,6 +78,7 @@ func (p *process) apply(g registration) {
 	r.epoch, r.leader = g.epoch, g.leader
 	r.replicas, r.brokers, r.isr, r.asked, r.version = g.replicas, g.brokers, g.isr, nil, g.version
 	p.mu.Unlock()
+	p.noteBrokers(g)
 	switch g.leader {
 	case p.id:
 		p.lead(r, g)
@@ -89,6 +90,7 @@ func (p *process) apply(g registration) {
 
 // refresh takes over what changed within an epoch.
 func (p *process) refresh(r *role, g registration) {
+	p.noteBrokers(g)
 	p.mu.Lock()
 	r.replicas, r.brokers = g.replicas, g.brokers
 	if g.version > r.version {
@@ -96,6 +98,18 @@ func (p *process) refresh(r *role, g registration) {
 	}
 	p.mu.Unlock()
 	p.advance(r)
+}
+
+// noteBrokers tells the tracker which runs of the replicas' brokers count.
+func (p *process) noteBrokers(g registration) {
+	if p.cluster.cfg.Break.OldReportsCount {
+		return
+	}
+	for _, replica := range g.replicas {
+		if epoch, alive := g.brokers[replica]; alive {
+			p.tracker.Registered(replica, epoch)
+		}
+	}
 }
 
 // leave ends what the process did in the older epoch. Stop and Resign come before anything that touches the log (B5).

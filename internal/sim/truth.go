@@ -17,7 +17,7 @@ type truth struct {
 	batches   map[place]*written
 	bases     map[int32][]int64 // of the batches of an epoch, ascending
 	deleted   int64             // a leader's log has begun here: what lies below is of no interest to anybody
-	committed []commit          // one entry for each epoch that committed something, oldest first
+	committed []commit
 }
 
 // place is where a batch was written first. A leader epoch has one leader, so a place has one batch for ever (B6).
@@ -32,10 +32,10 @@ type written struct {
 	compacted bool
 }
 
-// commit says that in the epoch everything below end was committed.
+// commit says that the leader of the epoch by committed everything below end, whose last record is of epoch.
 type commit struct {
-	epoch int32
-	end   int64
+	epoch, by int32
+	end       int64
 }
 
 // lineage is the leader epochs of a log, oldest first, with the offsets at which they began: Kafka's epoch cache, for
@@ -86,7 +86,7 @@ func (t *truth) elected(epoch int32, logStart, start int64, lastEpoch int32) (lo
 	t.lineages[epoch] = append(line, memory.EpochStart{Epoch: epoch, Start: start})
 	line = t.lineages[epoch]
 	t.committed = slices.DeleteFunc(t.committed, func(c commit) bool {
-		if c.end <= logStart || line.end(c.epoch) >= c.end {
+		if c.by >= epoch || c.end <= logStart || line.end(c.epoch) >= c.end {
 			return false
 		}
 		lost = append(lost, fmt.Sprintf("committed up to %d in epoch %d, in the log of epoch %d that one ends at %d", c.end, c.epoch, epoch, max(0, line.end(c.epoch))))
@@ -126,9 +126,9 @@ func (t *truth) commits(epoch int32, end int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	of := t.lineages[epoch].at(end - 1)
-	i := slices.IndexFunc(t.committed, func(c commit) bool { return c.epoch == of })
+	i := slices.IndexFunc(t.committed, func(c commit) bool { return c.epoch == of && c.by == epoch })
 	if i < 0 {
-		t.committed = append(t.committed, commit{epoch: of, end: end})
+		t.committed = append(t.committed, commit{epoch: of, by: epoch, end: end})
 		return
 	}
 	t.committed[i].end = max(t.committed[i].end, end)
