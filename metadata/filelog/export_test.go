@@ -12,16 +12,29 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// AppendRaw writes a frame that holds the bytes, as a writer of a later version might.
+// AppendRaw writes a frame that holds the bytes, as a writer of a later version might, or one that does not look before
+// it writes.
 func AppendRaw(t testing.TB, l *Log, event []byte) {
+	AppendUnfinished(t, l, event, 0)()
+}
+
+// AppendUnfinished writes a frame of which all from the byte given on is zero at first, as a network file system may
+// show it, and returns what fills it in.
+func AppendUnfinished(t testing.TB, l *Log, event []byte, from int) (finish func()) {
 	<-l.turn
 	defer func() { l.turn <- struct{}{} }()
 	w := l.writer
 	b := append(make([]byte, frameHeaderLength), event...)
 	w.name.putFrame(b, w.offset, time.Now())
-	_, err := w.file.WriteAt(b, w.offset)
+	zero := append(append([]byte(nil), b[:from]...), make([]byte, len(b)-from)...)
+	file, offset := w.file, w.offset
+	_, err := file.WriteAt(zero, offset)
 	require.NoError(t, err)
 	w.offset += int64(len(b))
+	return func() {
+		_, err := file.WriteAt(b, offset)
+		require.NoError(t, err)
+	}
 }
 
 // WriteFutureFile writes a file whose format version is not known.
@@ -34,8 +47,9 @@ func WriteFutureFile(t testing.TB, dir string, broker int32, epoch int64) {
 	require.NoError(t, os.WriteFile(filepath.Join(dir, name.path()), b, 0o644))
 }
 
-// Fail makes the writer's files fail as script says: it is asked before each write ("write", with the length) and each
-// fsync ("sync"), and returns how many bytes are written nevertheless, and the error.
+// Fail makes the writer's files fail as script says: it is asked before each write ("write", with the length), each
+// fsync ("sync") and each fsync of a directory ("syncdir"), and returns how many bytes are written nevertheless, and the
+// error. The writer begins a new file.
 func Fail(l *Log, script func(op string, length int) (written int, err error)) {
 	<-l.turn
 	defer func() { l.turn <- struct{}{} }()
@@ -47,6 +61,12 @@ func Fail(l *Log, script func(op string, length int) (written int, err error)) {
 			return nil, err
 		}
 		return &failingFile{appendFile: file, script: script}, nil
+	}
+	l.writer.syncDir = func(root *os.Root, path string) error {
+		if _, err := script("syncdir", 0); err != nil {
+			return err
+		}
+		return syncDir(root, path)
 	}
 }
 
@@ -103,4 +123,11 @@ func Poll(t testing.TB, dir string) func() {
 	later := time.Now().Add(time.Hour)
 	w.pass(later, false)
 	return func() { w.pass(later, false) }
+}
+
+// Leave makes the writer begin a new file.
+func Leave(l *Log) {
+	<-l.turn
+	defer func() { l.turn <- struct{}{} }()
+	l.writer.leave()
 }

@@ -242,7 +242,24 @@ func TestFencing(t *testing.T) {
 		publish(t, other, events(2, 1, 0)...)
 		assert.Equal(t, "1.7:0 1.12:0 1.12:1 2.1:0", read(t, sub))
 		assert.Len(t, files(t, dir), 3)
+		require.NoError(t, os.RemoveAll(filepath.Join(dir, "1")))
+		_, err = older.Publish(t.Context(), events(1, 7, 1)...)
+		assert.ErrorIs(t, err, metadata.ErrFenced, "terminal")
 	})
+}
+
+// L6: an epoch that was used before is not used again, though its first file is gone.
+func TestFencingOfAUsedEpoch(t *testing.T) {
+	dir := t.TempDir()
+	first := open(t, filelog.Config{Dir: dir, Broker: 1, BrokerEpoch: 3, RotateBytes: 1})
+	publish(t, first, events(1, 3, 0)...)
+	publish(t, first, events(1, 3, 1)...)
+	require.NoError(t, first.Close())
+	require.NoError(t, os.Remove(filepath.Join(dir, files(t, dir)[0])))
+	again := open(t, filelog.Config{Dir: dir, Broker: 1, BrokerEpoch: 3})
+	_, err := again.Publish(t.Context(), events(1, 3, 0)...)
+	assert.ErrorIs(t, err, metadata.ErrFenced)
+	assert.ErrorContains(t, err, "epoch 3 of broker 1")
 }
 
 // L6: of two writers with one epoch that begin at the same time, one wins: creating a file is exclusive.
@@ -332,22 +349,70 @@ func TestRetention(t *testing.T) {
 	})
 }
 
-// M3, M6: a subscription learns that what it had not read has been removed.
+// M3, M6: a subscription learns that what it had not read has been removed, whether it knew of the file or not.
 func TestRemovedBeforeItWasRead(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
 		log := open(t, filelog.Config{Dir: dir, Broker: 1, BrokerEpoch: 1, RotateBytes: 1, RotateAfter: time.Minute, Retention: 2 * time.Minute, PollInterval: time.Second})
-		sub := subscribe(t, log)
+		unknowing, knowing := subscribe(t, log), subscribe(t, log)
 		publish(t, log, events(1, 1, 0)...)
 		publish(t, log, events(1, 1, 1)...)
-		time.Sleep(time.Hour)
 		publish(t, log, events(1, 1, 2)...)
+		item, err := knowing.Next(t.Context())
+		require.NoError(t, err)
+		require.EqualValues(t, 0, item.Event.Sequence)
 		time.Sleep(time.Hour)
-		publish(t, log, events(1, 1, 3)...)
-		got := read(t, sub)
-		assert.Regexp(t, `^gap1\.1\[-1,-1\)missing .*1\.1:3$`, got)
+		publish(t, log, events(1, 1, 3)...) // its new file ends the time of events 0 and 1
+		time.Sleep(time.Minute)
+		require.Len(t, files(t, dir), 2)
+
+		assert.Equal(t, "gap1.1[-1,-1)missing 1.1:2 1.1:3", read(t, unknowing))
+		assert.Equal(t, "gap1.1[-1,-1)missing 1.1:2 1.1:3", read(t, knowing))
 		publish(t, log, events(1, 1, 4)...)
-		assert.Equal(t, "1.1:4", read(t, sub))
+		assert.Equal(t, "1.1:4", read(t, unknowing))
+		late := subscribe(t, log)
+		publish(t, log, events(1, 1, 5)...)
+		assert.Equal(t, "1.1:5", read(t, late), "what was removed before it subscribed is not missing")
+	})
+}
+
+// L6: an event that an overtaken writer got in, between its look and its write, is delivered, and in its order.
+func TestEventOfAnOvertakenWriter(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		older := open(t, filelog.Config{Dir: dir, Broker: 1, BrokerEpoch: 7})
+		newer := open(t, filelog.Config{Dir: dir, Broker: 1, BrokerEpoch: 8})
+		sub := subscribe(t, newer)
+		publish(t, older, events(1, 7, 0)...)
+		publish(t, newer, events(1, 8, 0)...)
+		assert.Equal(t, "1.7:0 1.8:0", read(t, sub))
+		late, err := testevent.New(1, 7, 1).MarshalBinary()
+		require.NoError(t, err)
+		filelog.AppendRaw(t, older, late)
+		publish(t, newer, events(1, 8, 1)...)
+		assert.Equal(t, "1.7:1 1.8:1", read(t, sub))
+	})
+}
+
+// Two changes of a directory can bear one time. A file is seen within a poll all the same.
+func TestDirectoriesWithCoarseTimes(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		log := open(t, filelog.Config{Dir: dir, Broker: 1, BrokerEpoch: 1, RotateBytes: 1, PollInterval: time.Millisecond})
+		sub := subscribe(t, log)
+		for n := range int64(5) {
+			publish(t, log, events(1, 1, n)...)
+			require.NoError(t, os.Chtimes(filepath.Join(dir, "1"), time.Time{}, time.Unix(1e9, 0)))
+			begun := time.Now()
+			item, err := sub.Next(t.Context())
+			require.NoError(t, err)
+			require.EqualValues(t, n, item.Event.Sequence)
+			assert.LessOrEqual(t, time.Since(begun), 2*time.Millisecond, "event %d", n)
+		}
+		time.Sleep(10 * time.Second) // now the time is believed, and only a full pass finds what it hides
+		publish(t, log, events(1, 1, 5)...)
+		require.NoError(t, os.Chtimes(filepath.Join(dir, "1"), time.Time{}, time.Unix(1e9, 0)))
+		assert.Equal(t, "1.1:5", read(t, sub))
 	})
 }
 
@@ -520,6 +585,53 @@ func TestDamage(t *testing.T) {
 		}
 	}
 	_ = next
+}
+
+// Damage is found out at once where a good frame stands behind it. Bytes at the end have a second, as a network file
+// system can show a file's new size before the bytes.
+func TestBytesThatComeLate(t *testing.T) {
+	for _, shown := range []int{0, 10, 24, 60} { // of the frame
+		dir := t.TempDir()
+		synctest.Test(t, func(t *testing.T) {
+			var damage damages
+			log := open(t, filelog.Config{Dir: dir, Broker: 1, BrokerEpoch: 1, PollInterval: time.Millisecond, Hooks: damage.hooks()})
+			sub := subscribe(t, log)
+			publish(t, log, events(1, 1, 0)...)
+			encoded, err := testevent.New(1, 1, 1).MarshalBinary()
+			require.NoError(t, err)
+			finish := filelog.AppendUnfinished(t, log, encoded, shown)
+			time.AfterFunc(900*time.Millisecond, finish)
+			assert.Equal(t, "1.1:0 1.1:1", read(t, sub), "%d bytes are there at first", shown)
+			assert.Empty(t, damage.all())
+
+			filelog.AppendUnfinished(t, log, encoded, shown)
+			publish(t, log, events(1, 1, 2)...)
+			begun := time.Now()
+			item, err := sub.Next(t.Context())
+			require.NoError(t, err)
+			require.NotNil(t, item.Gap)
+			assert.Less(t, time.Since(begun), 3*time.Millisecond)
+			assert.Equal(t, "1.1:2", read(t, sub))
+			assert.Len(t, damage.all(), 1)
+		})
+	}
+}
+
+// M4: an event in a file of another broker or epoch is damage: its sequence would confuse what is counted.
+func TestEventInAFileOfAnother(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		log := open(t, filelog.Config{Dir: dir, Broker: 1, BrokerEpoch: 1})
+		sub := subscribe(t, log)
+		publish(t, log, events(1, 1, 0)...)
+		for _, other := range []*metadata.Event{testevent.New(2, 1, 0), testevent.New(1, 2, 5)} {
+			encoded, err := other.MarshalBinary()
+			require.NoError(t, err)
+			filelog.AppendRaw(t, log, encoded)
+		}
+		publish(t, log, events(1, 1, 1)...)
+		assert.Equal(t, "1.1:0 gap1.1[-1,-1)corrupt gap1.1[-1,-1)corrupt 1.1:1", read(t, sub))
+	})
 }
 
 // M4: an event or a file of a version to come is skipped with a gap.

@@ -23,9 +23,10 @@ type appendFile interface {
 
 // writer appends to the files of one broker epoch. One publication at a time uses it.
 type writer struct {
-	cfg    Config
-	root   *os.Root
-	create func(path string) (appendFile, error)
+	cfg     Config
+	root    *os.Root
+	create  func(path string) (appendFile, error)
+	syncDir func(root *os.Root, path string) error
 
 	file     appendFile // nil if the next publication begins a file
 	name     fileName
@@ -41,9 +42,14 @@ type writer struct {
 }
 
 func newWriter(cfg Config, root *os.Root) *writer {
-	return &writer{cfg: cfg, root: root, create: func(path string) (appendFile, error) {
-		return root.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
-	}}
+	return &writer{
+		cfg:  cfg,
+		root: root,
+		create: func(path string) (appendFile, error) {
+			return root.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+		},
+		syncDir: syncDir,
+	}
 }
 
 // encode puts the events into the buffer and returns how many of them are valid, and what is wrong with the next.
@@ -176,7 +182,7 @@ func (w *writer) append(fresh bool) error {
 		return fmt.Errorf("filelog: fsync of %s: %w", w.name.path(), err)
 	}
 	if fresh {
-		if err := syncDir(w.root, brokerDir(w.cfg.Broker)); err != nil {
+		if err := w.syncDir(w.root, brokerDir(w.cfg.Broker)); err != nil {
 			return err
 		}
 	}

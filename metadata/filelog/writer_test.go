@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -30,6 +31,7 @@ func TestFailedWrites(t *testing.T) {
 	}{
 		{"nothing is written", func(op string, _ int) (int, error) { return 0, failIf(op == "write") }, 2, false},
 		{"a part is written", func(op string, n int) (int, error) { return 2 * n / 3, failIf(op == "write") }, 2, true},
+		{"the new file's name is not on disk", func(op string, n int) (int, error) { return n, failIf(op == "syncdir") }, 2, false},
 		{"all is written, but not on disk", func(op string, n int) (int, error) { return n, failIf(op == "sync") }, 2, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -47,6 +49,9 @@ func TestFailedWrites(t *testing.T) {
 				})
 				publish(t, log, events(1, 1, 0)...)
 				fail = true
+				if strings.HasPrefix(tt.name, "the new file") {
+					filelog.Leave(log)
+				}
 				stored, err := log.Publish(t.Context(), events(1, 1, 1, 2)...)
 				assert.Zero(t, stored)
 				assert.ErrorIs(t, err, metadata.ErrUnknownOutcome)
@@ -61,6 +66,25 @@ func TestFailedWrites(t *testing.T) {
 			})
 		})
 	}
+}
+
+// M1: what Publish returns as stored is on disk: the bytes first, then, for a new file, its name.
+func TestOrderOfCalls(t *testing.T) {
+	dir := t.TempDir()
+	log := open(t, filelog.Config{Dir: dir, Broker: 1, BrokerEpoch: 1, RotateBytes: 400})
+	var calls []string
+	filelog.Fail(log, func(op string, length int) (int, error) {
+		calls = append(calls, op)
+		return length, nil
+	})
+	for n := range int64(4) {
+		publish(t, log, events(1, 1, n)...)
+		calls = append(calls, "return")
+	}
+	assert.Equal(t, []string{
+		"write", "sync", "syncdir", "return", "write", "sync", "return", "write", "sync", "return",
+		"write", "sync", "syncdir", "return",
+	}, calls)
 }
 
 func failIf(fail bool) error {
