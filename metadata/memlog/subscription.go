@@ -109,6 +109,7 @@ func (s *subscription) take() (next record, fault DeliveryFault, ok bool, change
 	changed = t.changed
 	t.mu.Unlock() // the script is asked without the lock
 	for _, d := range s.undecided() {
+		d.cursor.fault = DeliveryFault{}
 		if ask != nil {
 			d.cursor.fault = ask(d.delivery)
 		}
