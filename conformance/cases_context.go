@@ -267,7 +267,7 @@ var contextCases = []testCase{
 				}
 				return call.next()
 			}
-			m := c.openFaultyWith(faults, func(store *objectstore.Config) { store.AttemptTimeout = 50 * time.Millisecond })
+			m := c.openFaultyWith(faults, func(store *objectstore.Config) { store.AttemptTimeout = c.prompt / 10 })
 			data := c.bytes(500)
 			id := c.uploadNew(m, data)
 			c.wantWhole(m, id, data, "uploaded by the attempt after one that hung")

@@ -1,2 +1,106 @@
-// Package conformance proves backends of walhop and metadata logs. This comment grows with the package.
+// Package conformance proves that a store, or a metadata log, does what walhop relies on. Its suites are for strangers:
+// they assume nothing of a backend but the contract in package walstorage (rules W1 to W12) and package metadata (rules
+// M1 to M5), and a failure prints the rule that is broken and what that means for the user's data.
+//
+// This page is for somebody who has never seen walhop and wants to add a store.
+//
+// # What walhop asks of a store
+//
+// The leader of a Kafka partition uploads small objects, called segments, a hundred a second; its followers fetch them a
+// few milliseconds later; an hour later they are deleted. A segment is written once and never changed. So a store has
+// to create an object only if it is not there, atomically and durably; to read a range exactly; to delete; and to list
+// completely. It need not sort, rename, append, lock or keep anything in memory.
+//
+// # What to write
+//
+// For anything that is an object store, implement objectstore.Driver: six methods and some 200 lines. Each call is one
+// attempt. objectstore.Manager adds retries, deadlines, argument checks, closing and hooks, once for all stores. What is
+// hard about a driver is telling its errors apart, because everybody downstream decides by them:
+//
+//	the object is not there                           ErrSegmentNotFound
+//	the bucket, container or directory is not there   ErrBucketNotFound, never ErrSegmentNotFound
+//	the object is there already                       ErrSegmentExists, whatever its bytes are
+//	the store asks to try a conflicting create again  ErrUnavailable, never ErrSegmentExists
+//	the range ends beyond the object                  ErrInvalidRange, never fewer bytes
+//	credentials or permission refused                 ErrAccessDenied, never ErrSegmentNotFound
+//	throttled, 5xx, timed out, connection lost        ErrUnavailable, with RetryAfter where the store names a time
+//	the body ended early                              ErrUnavailable, never success
+//	full                                              ErrNoSpace
+//	the checksum of an upload does not match          ErrCorrupt
+//	anything else                                     no kind: it is reported and not retried
+//
+// Return them by walstorage.NewError, with the library's own error as the cause. Switch off the retries of the library
+// that you use: one layer retries, and it is not yours. Package objectstore/memory is the reference, package local the
+// one to read next.
+//
+// Where a store is no object store at all, implement walstorage.WalStorageManager itself. You then have to keep all
+// twelve rules yourself, and the suite tells you where you do not.
+//
+// # Running the suite
+//
+// Ten lines, in a file of your package:
+//
+//	func TestConformance(t *testing.T) {
+//		conformance.Run(t, conformance.Config{
+//			Driver: func(tb testing.TB) objectstore.Driver {
+//				driver, err := mystore.NewDriver(tb.Context(), mystore.Config{Bucket: "conformance"})
+//				require.NoError(tb, err)
+//				return driver
+//			},
+//		})
+//	}
+//
+// For a manager of your own give Config.Open instead, which names the place for each handle; give both where your
+// package has a constructor of its own around a driver, so that it is tested too. A bucket may be used by several runs at
+// once, and may hold other objects: every case works below a random prefix of its own, "walhop-conformance/...", deletes
+// what it has stored, and fails if something is left.
+//
+// Run one case by its id, and everything under the race detector, in any order, as often as you like:
+//
+//	go test -run 'TestConformance/C9$' -v
+//	go test -race -shuffle=on -count=3
+//
+// With the remaining fields of Config you tell the suite how to bring about what it cannot by itself: a refusal (Denied),
+// a bucket that is not there (NoBucket), an object that cannot be deleted (Undeletable), a wrong configuration (Invalid),
+// a second process (Peer, with PeerMain and Reexecute), a look at what lies behind the lists (Residue). Cases that need
+// what you have not given are skipped, and print what they lack. A case that your store cannot pass for a reason that you
+// can defend goes into Config.Skip with that reason; it is printed too.
+//
+// # Reading a failure
+//
+// A failed case prints three things before the details: what should hold, the rule, and what breaking it means.
+//
+//	C1 failed: a second create with other bytes is ErrSegmentExists and leaves the bytes, the size and the time alone
+//	The rule it checks, W2. Create only: a stored segment is never replaced. Other bytes give ErrSegmentExists, the same bytes count as success.
+//	What breaking it means: Bytes that a follower has been told about could change under it, or a retry after a lost answer could fail a segment that is stored.
+//
+// A case that hangs is ended by a watchdog (Config.Timeout) with the stacks of all goroutines. After every case each
+// goroutine that its handles have started must have ended; one that is left is printed with its stack.
+//
+// # Metadata logs
+//
+// RunMetadata is the same for a metadata.Log, with group Q. Here, too, ten lines are enough:
+//
+//	func TestConformance(t *testing.T) {
+//		conformance.RunMetadata(t, conformance.MetadataConfig{
+//			Open: func(tb testing.TB, topic string, broker int32, epoch int64) metadata.Log {
+//				log, err := mylog.New(tb.Context(), mylog.Config{Topic: topic, Broker: broker, BrokerEpoch: epoch})
+//				require.NoError(tb, err)
+//				return log
+//			},
+//		})
+//	}
+//
+// Use metadata.Sequencer in your subscription: it tells gaps, duplicates and epochs, and so all logs answer alike.
+//
+// # What the suite promises, and what it does not prove
+//
+// Whatever a correct store may do passes: no order of lists, no time of storing, no checksum of the store's is asked for;
+// time limits are there for calls that hang and are far above what a loaded machine needs. The suite is itself tested
+// against some sixty stores and logs that are wrong in one way each: each fails the case named for it and none outside a
+// small set, and correct ones fail none.
+//
+// It cannot pull a plug: that an upload survives the crash of a machine (the second half of W3) is shown by the order of
+// a backend's system calls, or promised by the store. It does not speak HTTP: what a driver makes of answers on the wire
+// (a body cut short, an ignored range, a conflict) needs a server that misbehaves. And it measures nothing.
 package conformance

@@ -139,11 +139,11 @@ func (c *T) nextItem(sub metadata.Subscription) (metadata.Item, error) {
 	item, err := sub.Next(ctx)
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
-		return item, fmt.Errorf("Next: nothing has come within %v", c.delivery)
+		return item, fmt.Errorf("nothing has come within %v", c.delivery)
 	case err != nil:
-		return item, fmt.Errorf("Next: %w", err)
+		return item, fmt.Errorf("waiting for the next item: %w", err)
 	case (item.Event == nil) == (item.Gap == nil):
-		return item, fmt.Errorf("Next: the item holds event %v and gap %v, want exactly one", item.Event, item.Gap)
+		return item, fmt.Errorf("an item holds event %v and gap %v, want exactly one", item.Event, item.Gap)
 	}
 	return item, nil
 }
