@@ -30,8 +30,8 @@ type Config struct {
 	// EventVersion is the version of the events that are published (M4). Default [metadata.LatestVersion].
 	EventVersion metadata.Version
 
-	// PollInterval is the time between two looks at the files, 100 us or greater. It stretches up to tenfold where a
-	// look takes long. Default 1.5 ms.
+	// PollInterval is the time between two looks at the files, 100 us or greater. It stretches up to tenfold where there
+	// are many files. Default 1.5 ms.
 	PollInterval time.Duration
 	// RotateBytes is the size from which on a new file is begun, 1 or greater. Default 64 MiB.
 	RotateBytes int64

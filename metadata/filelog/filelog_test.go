@@ -445,7 +445,8 @@ func TestSubscribeFromTime(t *testing.T) {
 	})
 }
 
-// M3, M4: every kind of damage is reported with its name and place, once, and everything else goes on.
+// M3, M4: every kind of damage is reported with its name and place, once, and everything else goes on. With live set
+// nothing comes behind it for a while, and it is found out all the same (C2d).
 func TestDamage(t *testing.T) {
 	const name = "1/0000000000000000001-0000000000.events"
 	const next = "1/0000000000000000002-0000000000.events"

@@ -19,8 +19,9 @@ const (
 	// trustAfter is how long a directory's time must have been the same before it is believed: file systems stamp
 	// with a clock that ticks every few milliseconds, so two changes can bear one time.
 	trustAfter = 50 * time.Millisecond
-	// share is the longest pause as a multiple of the time that a pass takes: polling takes 1/(1+share) of a core.
-	share = 19
+	// pausePerLook keeps polling near 5 % of a core however many files there are: 20 times what one call of fstat costs.
+	// It is a constant, as the time that a pass takes is, on a network file system, time in which no core is used.
+	pausePerLook = 30 * time.Microsecond
 	// stretch bounds the pause as a multiple of Config.PollInterval.
 	stretch = 10
 )
@@ -41,8 +42,7 @@ type watcher struct {
 	// Used by the goroutine alone.
 	top      directory
 	lastFull time.Time
-	costs    [8]time.Duration // of the last passes
-	passes   int
+	looks    int             // calls of fstat in this pass
 	failing  map[string]bool // paths that could not be used when last tried
 
 	mu      sync.Mutex
@@ -120,25 +120,13 @@ func (w *watcher) run() {
 		if asked != nil {
 			close(asked)
 		}
-		timer.Reset(w.pause(time.Since(begun), full))
+		timer.Reset(min(max(w.cfg.PollInterval, time.Duration(w.looks)*pausePerLook), stretch*w.cfg.PollInterval))
 	}
-}
-
-// pause returns the time until the next pass. The cost of a pass is the least of the last few, so that one which was
-// held up by others does not slow down the next.
-func (w *watcher) pause(cost time.Duration, full bool) time.Duration {
-	if !full {
-		w.costs[w.passes%len(w.costs)] = cost
-		w.passes++
-	}
-	if w.passes >= len(w.costs) {
-		cost = slices.Min(w.costs[:])
-	}
-	return min(max(w.cfg.PollInterval, share*cost), stretch*w.cfg.PollInterval)
 }
 
 // pass looks once. A full pass looks at everything, whatever the directories' times say.
 func (w *watcher) pass(now time.Time, full bool) {
+	w.looks = 0
 	changed := w.listBrokers(now, full)
 	for _, b := range w.brokers { // only this goroutine changes it
 		b.listed = w.listFiles(b, now, full)
@@ -174,6 +162,7 @@ func (w *watcher) list(d *directory, now time.Time, full bool) (names []string, 
 		}
 		d.handle = handle
 	}
+	w.looks++
 	info, err := d.handle.Stat()
 	if w.failed(d.path, err) {
 		return nil, false
@@ -321,6 +310,7 @@ func (w *watcher) measure(b *watchedBroker, full bool) (changed bool) {
 }
 
 func (w *watcher) measureFile(f *watchedFile, hot bool) (changed bool) {
+	w.looks++
 	var info fs.FileInfo
 	var err error
 	switch {

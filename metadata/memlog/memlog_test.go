@@ -398,7 +398,8 @@ func TestSubscribeFromTime(t *testing.T) {
 	})
 }
 
-// M6: events are dropped by age, and a subscription that had not read them learns it.
+// M6, KAFKA-15632: events are dropped by age, the first ones of a broker too; a subscription that had not read them
+// learns it and goes on.
 func TestRetention(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		topic := newTopic(t, memlog.Config{Retention: time.Hour})
