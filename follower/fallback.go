@@ -36,12 +36,20 @@ func (f *Following) fallback(t *trouble) bool {
 		if !ok {
 			return false
 		}
-		if r.err == nil && (r.moved || r.reached >= r.leaderLEO) {
+		p, diverged, _ := f.snapshot()
+		if r.err == nil && (r.advanced || r.reached >= max(p.observed, f.announced(r.reached))) {
 			failures = 0
-		} else { // refused, or short of the leader's end without having moved: not in a loop without pause
+		} else { // refused, or short of the leader's end and no farther than before: not in a loop without pause
 			failures++
 		}
-		if unmoved++; r.moved {
+		if target < 0 && r.err == nil {
+			target = r.leaderLEO
+		}
+		if r.err == nil && r.advanced && r.reached < target && !diverged {
+			unmoved = 0
+			continue // the range is not at its end, so it is not time to hold
+		}
+		if unmoved++; r.advanced {
 			unmoved = 0
 		}
 		next, verdict := f.afterRange(begun, f.pauseAfter(failures), f.pauseAfter(unmoved))
@@ -50,6 +58,11 @@ func (f *Following) fallback(t *trouble) bool {
 			target = next
 		case storeAgain:
 			f.holds.reset()
+			if failures > 0 { // else each append while the leader refuses would be too far behind, and ask it again
+				f.mu.Lock()
+				f.progress.forgive(time.Now())
+				f.mu.Unlock()
+			}
 			f.setState(Replicating, "", 0, 0, nil)
 			return true
 		case ended:
@@ -78,7 +91,8 @@ const (
 // has moved nothing, none for the same trouble with the store as before. As long as no event of the partition has
 // arrived since the fallback began, the next range is asked for as soon as the leader is known to be ahead. Once one has,
 // the follower holds at the log's end for the store, up to StallAfter while the leader is ahead; after a hold in vain,
-// ranges follow each other again until the next hold is due.
+// ranges follow each other again until the next hold is due. That the leader is ahead is told by Observe, or shown by an
+// entry that could not be used.
 func (f *Following) afterRange(begun uint64, pausedUntil, unmovedUntil time.Time) (next int64, verdict rangeVerdict) {
 	var holding time.Time // when this hold began
 	tried := false        // the store was of no use, and another range is not due yet
@@ -102,12 +116,13 @@ func (f *Following) afterRange(begun uint64, pausedUntil, unmovedUntil time.Time
 			continue
 		}
 		// While the leader does not answer either, the store is worth a look after each pause, hold due or not.
-		arrived := f.arrivals.Load() != begun || f.storeContinues(p.end)
+		arrived := f.arrivals.Load() != begun || f.announced(p.end) > p.end
 		if !arrived || ready && now.Before(f.holds.notBefore) {
 			holding = time.Time{}
+			f.release(false)
 			f.fromStore.Store(false)
-			if ready && p.observed > p.end {
-				return p.observed, rangeNext
+			if known := max(p.observed, f.announced(p.end)); ready && known > p.end {
+				return known, rangeNext
 			}
 			var holdDue time.Time
 			if arrived {
@@ -162,10 +177,16 @@ func (f *Following) afterRange(begun uint64, pausedUntil, unmovedUntil time.Time
 	return 0, ended
 }
 
-// storeContinues tells whether the Store has an entry at the log's end or above.
-func (f *Following) storeContinues(end int64) bool {
-	_, verdict := f.r.store.Next(f.partition, end)
-	return verdict.Outcome != metadata.Nothing
+// announced returns up to where the leader certainly has something, by the next entry that the Store has at the log's end
+// or above; the log's end if it has none.
+func (f *Following) announced(end int64) int64 {
+	switch entry, verdict := f.r.store.Next(f.partition, end); verdict.Outcome {
+	case metadata.Found:
+		return entry.Slice.LastOffset + 1
+	case metadata.GapUpTo:
+		return verdict.To
+	}
+	return end
 }
 
 func later(a, b time.Time) time.Time {
@@ -187,7 +208,7 @@ func notPast(t, now time.Time) time.Time {
 type leaderAnswer struct {
 	leaderLEO int64
 	reached   int64 // the log's end after the call
-	moved     bool  // it is not what it was before
+	advanced  bool  // it is above what it was before
 	err       error
 }
 
@@ -201,8 +222,13 @@ func (f *Following) fromLeader(to int64, first bool) (r leaderAnswer, ok bool) {
 	f.release(false)
 	f.fromStore.Store(false)
 	f.mu.Lock()
-	f.diverged, f.gapped = false, false // what is told from now on may be news
+	if f.diverged {
+		f.gate = false
+	}
+	f.diverged, f.gapped = false, time.Time{} // what is told from now on may be news
 	f.mu.Unlock()
+	// The call may put the log's end back, and what is announced meanwhile may lie below where it is now.
+	f.r.store.Next(f.partition, 0)
 	before, _, err := f.end()
 	if err != nil {
 		f.setState(Failed, "", 0, 0, err)
@@ -218,8 +244,11 @@ func (f *Following) fromLeader(to int64, first bool) (r leaderAnswer, ok bool) {
 		f.setState(Failed, "", 0, 0, err)
 		return r, false
 	}
-	r.moved = r.reached != before
-	if r.err == nil {
+	r.advanced = r.reached > before
+	switch {
+	case r.err != nil && r.reached < before:
+		f.gate = false // an answer has diverged, and none after it has not
+	case r.err == nil:
 		f.gate = true
 		f.mu.Lock()
 		f.progress.observe(r.leaderLEO, time.Now())

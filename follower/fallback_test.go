@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/walhop/walhop/follower"
+	"github.com/walhop/walhop/internal/batch/batchtest"
 	"github.com/walhop/walhop/metadata/memlog"
 	"github.com/walhop/walhop/unifiedlog/memory"
 	"github.com/walhop/walhop/walstorage"
@@ -300,5 +301,169 @@ func TestSkipForward(t *testing.T) {
 		require.EqualValues(t, 5, g.fallbacks()[0].From)
 		require.EqualValues(t, 1005, g.fallbacks()[0].To)
 		require.EqualValues(t, 15, g.r.Stats().Batches)
+	})
+}
+
+// F5, R7: what counts is when a leader's end was first told, not when the one before it was reached.
+func TestTooFarBehindCountsFromTheFirstAnswer(t *testing.T) {
+	for _, test := range []struct {
+		name  string
+		idle  bool // the leader appends nothing after the first tenth of a second
+		until time.Duration
+	}{
+		{"a leader that goes on", false, 5800 * time.Millisecond},
+		{"a leader that is idle afterwards", true, 5200 * time.Millisecond},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				g, p, _, f := follows(t, nil)
+				defer g.close()
+				// given five batches, many more a little later, and events that bring one batch in 0.9 s
+				begun := time.Now()
+				g.append(p, 5)
+				f.Observe(5)
+				told := int64(5)
+				for tick := range 80 {
+					if tick > 0 && (tick == 1 || !test.idle) {
+						_, told = g.append(p, 20)
+						f.Observe(told)
+					}
+					if tick%9 == 0 {
+						n := int64(tick / 9)
+						g.publish(part{partition: p, from: n, to: n + 1})
+					}
+					g.after(100 * time.Millisecond)
+					if len(g.fallbacks()) > 0 {
+						break
+					}
+				}
+				require.Len(t, g.fallbacks(), 1)
+				require.Equal(t, follower.TooFarBehind, g.fallbacks()[0].Reason)
+				require.LessOrEqual(t, time.Since(begun), test.until)
+			})
+		})
+	}
+}
+
+// F5: while the leader refuses, the appends that the store still brings are not each a fallback of its own, reported and
+// answered by another refusal.
+func TestTooFarBehindWhileTheLeaderRefuses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, p, log, f := follows(t, nil)
+		defer g.close()
+		g.fetcher.set(func(int) error { return errRefused }, false)
+		g.append(p, 200)
+		f.Observe(200)
+		calls := g.fetcher.count()
+		for n := range int64(200) {
+			g.publish(part{partition: p, from: n, to: n + 1})
+			g.after(100 * time.Millisecond)
+		}
+		g.equal(p, log)
+		require.LessOrEqual(t, len(g.fallbacks()), 4)
+		require.Less(t, g.fetcher.count()-calls, 20)
+	})
+}
+
+// F5: the follower holds at the end of a range, not where a call has stopped short of it.
+func TestRangeGoesToItsEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, p, log, f := follows(t, nil)
+		defer g.close()
+		g.fetcher.each, g.fetcher.latency = 1, 20*time.Millisecond
+		g.append(p, 10)
+		f.Observe(10)
+		g.after(1030 * time.Millisecond)
+		require.Equal(t, follower.Fallback, f.State().Kind)
+		g.publish(part{partition: p, from: 0, to: 1}) // late, and no help
+		g.after(250 * time.Millisecond)
+		g.equal(p, log)
+		for _, r := range g.ranges() {
+			require.EqualValues(t, 10, r.To)
+		}
+	})
+}
+
+// F5, F6: ranges without pause do not wait for an answer where an event shows that the leader is ahead. The leader can't be
+// reached any more and the next hold is a minute away, yet the store is looked at after the first refusal.
+func TestEventShowsTheLeaderAhead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, p, log, f := follows(t, nil)
+		defer g.close()
+		ctx, cancel := context.WithCancel(context.Background())
+		defer cancel()
+		g.report(ctx, f, 4*time.Millisecond)
+		g.getFails(walstorage.ErrAccessDenied)
+		for range 100 {
+			g.produce(p, 1)
+			g.after(time.Second)
+		}
+		g.equal(p, log)
+
+		// given the store works again, and the leader's link is cut in both directions
+		cancel()
+		g.driver.Fault(nil)
+		g.fetcher.set(func(int) error { return errRefused }, false)
+		g.after(10 * time.Millisecond)
+		g.produce(p, 1)
+		g.after(time.Second)
+		g.equal(p, log)
+		require.EqualValues(t, 1, g.r.Stats().Batches)
+	})
+}
+
+// Section 6, "a hot loop": a fetch that answers at once and brings nothing is paced, whatever the reports tell meanwhile.
+func TestFetchThatBringsNothingIsPaced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		calls := 0
+		g := newRig(t, func(c *follower.Config) {
+			c.Leader = fetcherFunc(func(context.Context, int64) (int64, error) { calls++; return 0, nil })
+		})
+		defer g.close()
+		p, log := partitionOf(0), newLog()
+		require.NoError(t, log.Follow(1))
+		f, err := g.r.Follow(p, leaderID, 1, log)
+		require.NoError(t, err)
+		for range 5_000 {
+			f.Observe(5)
+			g.after(time.Millisecond)
+		}
+		require.Greater(t, calls, 5)
+		require.Less(t, calls, 15)
+	})
+}
+
+// F6: whatever comes after the first answer of a range is in an event, also where the call has put the log's end back, so
+// that the event lies below where the end was when it came.
+func TestEventDuringATruncation(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := newLog()
+		var g *rig
+		p := partitionOf(0)
+		calls := 0
+		g = newRig(t, func(c *follower.Config) {
+			c.Leader = fetcherFunc(func(context.Context, int64) (int64, error) {
+				if calls++; calls == 1 {
+					return 10, nil
+				}
+				log.TruncateTo(5) // the leader's end
+				g.publish(part{partition: p, bytes: batchtest.Make(5, 1, "a", "b"), from: 5, epoch: 1})
+				time.Sleep(50 * time.Millisecond)
+				return 5, nil
+			})
+		})
+		defer g.close()
+		for n := range int64(10) {
+			require.NoError(t, log.AppendRaw(context.Background(), batchtest.Make(n, 1, "value")))
+		}
+		require.NoError(t, log.Follow(1))
+		f, err := g.r.Follow(p, leaderID, 1, log)
+		require.NoError(t, err)
+		g.after(10 * time.Millisecond)
+		f.Diverged()
+		g.after(60 * time.Millisecond)
+		end, _ := log.End()
+		require.EqualValues(t, 7, end)
+		require.EqualValues(t, 1, g.r.Stats().Batches)
 	})
 }

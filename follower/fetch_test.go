@@ -1,6 +1,7 @@
 package follower_test
 
 import (
+	"context"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -8,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/walhop/walhop/follower"
+	"github.com/walhop/walhop/internal/batch/batchtest"
 	"github.com/walhop/walhop/unifiedlog/memory"
 	"github.com/walhop/walhop/walstorage"
 	storemem "github.com/walhop/walhop/walstorage/objectstore/memory"
@@ -149,4 +151,135 @@ func TestBuffersAreReusedOnlyAfterTheAppend(t *testing.T) {
 			g.equal(partitionOf(i), logs[i])
 		}
 	})
+}
+
+// N1, F4: a segment larger than the bound that a partition needs next is admitted, if need be alone, although others are
+// announced without end; what would be fetched ahead waits meanwhile.
+func TestLargeSegmentIsNotStarved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newRig(t, func(c *follower.Config) { c.MaxParkedBytes = 2000 })
+		defer g.close()
+		p, q := partitionOf(0), partitionOf(1)
+		log := newLog()
+		g.follow(p, 1, log)
+		g.follow(q, 1, newLog())
+		g.after(10 * time.Millisecond)
+		g.driver.Fault(func(call storemem.Call) storemem.Fault {
+			if call.Method == "Get" {
+				return storemem.Fault{Delay: 10 * time.Millisecond}
+			}
+			return storemem.Fault{}
+		})
+		for n := range 150 {
+			if n == 50 {
+				g.produce(p, 100)
+			}
+			g.produce(q, 1)
+			g.after(4 * time.Millisecond)
+		}
+		end, _ := log.End()
+		require.EqualValues(t, 100, end)
+		require.EqualValues(t, 0, g.r.Stats().Fallbacks)
+	})
+}
+
+// F4: reads that were not ahead, in a burst that had no room, do not keep the room from those that are once they have been
+// used: the follower catches up, and keeps up with more than one segment per read's time.
+func TestReadsAheadAgainAfterABurst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, p, log, _ := follows(t, func(c *follower.Config) { c.MaxParkedBytes = 8000 })
+		defer g.close()
+		g.driver.Fault(func(call storemem.Call) storemem.Fault {
+			if call.Method == "Get" {
+				return storemem.Fault{Delay: 10 * time.Millisecond}
+			}
+			return storemem.Fault{}
+		})
+		for range 60 {
+			g.produce(p, 1)
+		}
+		for range 300 {
+			g.produce(p, 1)
+			g.after(4 * time.Millisecond)
+		}
+		got, _ := log.End()
+		want, _ := g.leader(p).End()
+		require.LessOrEqual(t, want-got, int64(5))
+		require.Empty(t, g.fallbacks())
+	})
+}
+
+// One log that hangs keeps its own segment, and not all that came after it.
+func TestHungLogKeepsOneSegment(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		gate := make(chan struct{})
+		log := &stubLog{append: func(int32) (int64, error) { <-gate; return 1, nil }}
+		g, p, _ := followStub(t, log)
+		defer g.close()
+		defer close(gate)
+		g.publish(part{partition: p, bytes: batchtest.Make(0, 5, "value"), from: 0, epoch: 5})
+		g.after(10 * time.Millisecond)
+		own := g.r.Stats().ParkedBytes
+
+		// given segments that were fetched ahead for q, which was stopped then
+		q := partitionOf(1)
+		f, err := g.r.Follow(q, leaderID, 5, &stubLog{append: func(int32) (int64, error) { return 0, follower.ErrStale }})
+		require.NoError(t, err)
+		g.after(10 * time.Millisecond)
+		for n := range int64(10) {
+			g.publish(part{partition: q, bytes: batchtest.Make(n, 5, "value"), from: n, epoch: 5})
+		}
+		g.after(10 * time.Millisecond)
+		f.Stop()
+		require.Greater(t, g.r.Stats().ParkedBytes, 5*own)
+
+		// when something is fetched later
+		g.after(5 * time.Second)
+		r, err := g.r.Follow(partitionOf(2), leaderID, 5, &stubLog{append: func(int32) (int64, error) { return 1, nil }})
+		require.NoError(t, err)
+		g.after(10 * time.Millisecond)
+		g.publish(part{partition: r.Partition(), bytes: batchtest.Make(0, 5, "value"), from: 0, epoch: 5})
+		g.after(10 * time.Millisecond)
+		require.LessOrEqual(t, g.r.Stats().ParkedBytes, 2*own)
+	})
+}
+
+// W5: a buffer that a store may still write to, as it panicked, is never used again.
+func TestBufferOfAPanicIsNotReused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		storage := &writesLater{}
+		g := newRig(t, func(c *follower.Config) { storage.WalStorageManager = c.Storage; c.Storage = storage })
+		defer g.close()
+		p, log := partitionOf(0), newLog()
+		g.follow(p, 1, log)
+		g.after(10 * time.Millisecond)
+		for range 20 {
+			g.produce(p, 3)
+			g.after(100 * time.Millisecond)
+		}
+		g.equal(p, log)
+		require.Positive(t, g.r.Stats().Panics)
+		require.Zero(t, storage.reused)
+	})
+}
+
+// writesLater is a store that panics in every third fetch and keeps the buffer.
+type writesLater struct {
+	walstorage.WalStorageManager
+	calls, reused int
+	kept          map[*byte]bool
+}
+
+func (s *writesLater) FetchSegment(ctx context.Context, id walstorage.SegmentID, offset int64, dst []byte) error {
+	if s.kept == nil {
+		s.kept = map[*byte]bool{}
+	}
+	if s.kept[&dst[0]] {
+		s.reused++
+	}
+	if s.calls++; s.calls%3 == 0 {
+		s.kept[&dst[0]] = true
+		panic("fetch")
+	}
+	return s.WalStorageManager.FetchSegment(ctx, id, offset, dst)
 }

@@ -36,7 +36,8 @@ type fetch struct {
 	finished bool
 	finishAt time.Time
 	waiters  int // partitions that need it next; a fetch with waiters is never thrown away
-	expected int // partitions that have yet to use it, -1 where it was not fetched ahead and nobody knows
+	expected int // partitions that have yet to use it, or unknown
+	used     bool
 	gone     bool
 	done     chan struct{}
 
@@ -45,25 +46,34 @@ type fetch struct {
 	err    error
 }
 
-// maxFreeBuffers bounds the pool, and so the memory kept for nothing.
+// maxFreeBuffers bounds the pool; no buffer of it takes more than its share of MaxParkedBytes.
 const maxFreeBuffers = 32
 
 func newFetcher(r *Replicator) *fetcher {
 	return &fetcher{r: r, fetches: map[walstorage.SegmentID]*fetch{}}
 }
 
-// prefetch starts to fetch a segment that partitions here will need, if there is room.
-func (s *fetcher) prefetch(id walstorage.SegmentID, size int64, partitions int) {
+// unknown is the number of partitions expected to use a segment where nobody knows.
+const unknown = -1
+
+// prefetch starts to fetch a segment that partitions here will need, if there is room beside those that are needed next,
+// of which an older segment takes what a newer one has. expected is how many will use it, or unknown.
+func (s *fetcher) prefetch(id walstorage.SegmentID, size int64, expected int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.fetches[id] != nil {
 		return
 	}
 	s.dropStale()
-	if s.running >= s.r.cfg.MaxFetches || s.reserved+size > s.r.cfg.MaxParkedBytes {
+	if len(s.queue) > 0 || s.running >= s.r.cfg.MaxFetches {
 		return // it will be asked for when it is some partition's next
 	}
-	f := &fetch{id: id, size: size, expected: partitions, done: make(chan struct{})}
+	for s.reserved+size > s.r.cfg.MaxParkedBytes {
+		if !s.evict(id) {
+			return
+		}
+	}
+	f := &fetch{id: id, size: size, expected: expected, done: make(chan struct{})}
 	s.fetches[id] = f
 	s.start(f)
 }
@@ -75,7 +85,7 @@ func (s *fetcher) want(id walstorage.SegmentID, size int64) *fetch {
 	s.dropStale()
 	f := s.fetches[id]
 	if f == nil {
-		f = &fetch{id: id, size: size, expected: -1, done: make(chan struct{})}
+		f = &fetch{id: id, size: size, expected: unknown, done: make(chan struct{})}
 		s.fetches[id] = f
 		s.enqueue(f)
 	}
@@ -115,6 +125,7 @@ func (s *fetcher) release(f *fetch, used bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	f.waiters--
+	f.used = f.used || used
 	if used && f.expected > 0 {
 		f.expected--
 	}
@@ -144,7 +155,7 @@ func (s *fetcher) discard(f *fetch) {
 func (s *fetcher) pump() {
 	for len(s.queue) > 0 && s.running < s.r.cfg.MaxFetches {
 		f := s.queue[0]
-		for s.reserved+f.size > s.r.cfg.MaxParkedBytes && s.evict() {
+		for s.reserved+f.size > s.r.cfg.MaxParkedBytes && s.evict(walstorage.SegmentID{}) {
 		}
 		if s.reserved+f.size > s.r.cfg.MaxParkedBytes && s.reserved > 0 {
 			return // alone, once the others have been used (N1)
@@ -154,25 +165,40 @@ func (s *fetcher) pump() {
 	}
 }
 
-// evict throws away the oldest parked fetch that nobody waits for.
-func (s *fetcher) evict() bool {
+// evict throws away a parked fetch that nobody waits for: one that is spent, which has been used and is kept only for a
+// partition that may still ask, or else, of those newer than the segment given, the newest, which is needed last.
+func (s *fetcher) evict(newerThan walstorage.SegmentID) bool {
+	var victim *fetch
 	for _, f := range s.parked {
-		if f.waiters == 0 {
-			s.remove(f)
-			return true
+		if f.waiters > 0 {
+			continue
+		}
+		if f.used && f.expected == unknown {
+			victim = f
+			break
+		}
+		if olderSegment(newerThan, f.id) && (victim == nil || olderSegment(victim.id, f.id)) {
+			victim = f
 		}
 	}
-	return false
+	if victim != nil {
+		s.remove(victim)
+	}
+	return victim != nil
 }
 
 // dropStale throws away what no partition has asked for in time: it fell back meanwhile, or was stopped.
 func (s *fetcher) dropStale() {
-	for len(s.parked) > 0 {
-		f := s.parked[0]
-		if f.waiters > 0 || time.Since(f.finishAt) < 2*s.r.cfg.StallAfter {
+	for i := 0; i < len(s.parked); {
+		f := s.parked[i]
+		switch {
+		case time.Since(f.finishAt) < 2*s.r.cfg.StallAfter:
 			return
+		case f.waiters > 0: // a log that hangs keeps its own segment only
+			i++
+		default:
+			s.remove(f)
 		}
-		s.remove(f)
 	}
 }
 
@@ -187,7 +213,7 @@ func (s *fetcher) remove(f *fetch) {
 	}
 	s.parked = without(s.parked, f)
 	s.reserved -= f.size
-	if f.object != nil && len(s.free) < maxFreeBuffers {
+	if f.object != nil && len(s.free) < maxFreeBuffers && int64(cap(f.object)) <= s.r.cfg.MaxParkedBytes/maxFreeBuffers {
 		s.free = append(s.free, f.object[:0])
 	}
 	if f.reader != nil && len(s.readers) < maxFreeBuffers {
@@ -242,6 +268,9 @@ func (s *fetcher) run(f *fetch, buf []byte, reader *segment.Reader) {
 			break
 		}
 	}
+	if err != nil { // nothing will be read; after a panic the store may even write to it still (W5)
+		buf, reader = nil, nil
+	}
 	s.mu.Lock()
 	f.finished, f.finishAt = true, time.Now()
 	f.object, f.reader, f.err = buf, reader, err
@@ -252,6 +281,9 @@ func (s *fetcher) run(f *fetch, buf []byte, reader *segment.Reader) {
 		delete(s.fetches, f.id)
 	}
 	close(f.done)
+	if f.waiters == 0 && f.expected == 0 { // they have all gone on without it
+		s.remove(f)
+	}
 	s.pump()
 	s.mu.Unlock()
 

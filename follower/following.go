@@ -31,7 +31,7 @@ type Following struct {
 	mu       sync.Mutex
 	progress progress
 	diverged bool
-	gapped   bool
+	gapped   time.Time // when events of the leader were last told missing; zero once the hole shows by itself
 	state    State
 	resting  bool // failed or stopped: Follow makes a new handle
 
@@ -40,7 +40,7 @@ type Following struct {
 	timer     *time.Timer
 	fetch     *fetch               // what the next append waits for
 	corruptID walstorage.SegmentID // the segment that was thrown away as corrupt once
-	staleRuns int
+	stale     staleAppends
 	holds     holds
 }
 
@@ -51,7 +51,7 @@ func newFollowing(r *Replicator, partition segment.TopicIDPartition, leaderID, e
 		wake:  make(chan struct{}, 1),
 		state: State{Kind: Starting, Epoch: epoch, Since: r.cfg.Now()},
 	}
-	f.progress.observed = -1
+	f.progress = progress{observed: -1, spacing: r.cfg.TooFarBehind / samplesKept}
 	f.ctx, f.cancel = context.WithCancel(r.ctx)
 	return f
 }
@@ -124,7 +124,7 @@ func (f *Following) eventArrived(slice *segment.Slice) (concerned, wanted bool) 
 	fromStore := f.fromStore.Load()
 	f.arrivals.Add(1)
 	f.mu.Lock()
-	f.gapped = false // if this event does not continue the log, the hole shows by its offsets
+	f.gapped = time.Time{} // if this event does not continue the log, the hole shows by its offsets
 	ahead := slice.LastOffset >= f.progress.end
 	f.mu.Unlock()
 	return true, ahead && fromStore
@@ -133,7 +133,7 @@ func (f *Following) eventArrived(slice *segment.Slice) (concerned, wanted bool) 
 // eventsLost notes that events of the leader are missing.
 func (f *Following) eventsLost() {
 	f.mu.Lock()
-	f.gapped = true
+	f.gapped = time.Now()
 	f.mu.Unlock()
 	f.wakeUp()
 }
@@ -188,7 +188,7 @@ func (f *Following) readEnd() (logEnd int64, lastEpoch int32, err error) {
 }
 
 // snapshot returns what other goroutines have told.
-func (f *Following) snapshot() (p progress, diverged, gapped bool) {
+func (f *Following) snapshot() (p progress, diverged bool, gapped time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.progress, f.diverged, f.gapped

@@ -2,6 +2,7 @@ package follower_test
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/walhop/walhop/follower"
 	"github.com/walhop/walhop/internal/batch/batchtest"
 	"github.com/walhop/walhop/unifiedlog/memory"
+	"github.com/walhop/walhop/walstorage/segment"
 )
 
 // The way of every batch: first the ordinary fetch of what was there, then everything through the store.
@@ -156,5 +158,87 @@ func TestFollowsWithoutMetadataLog(t *testing.T) {
 		g.equal(p, log)
 		require.Len(t, g.fallbacks(), 1)
 		require.Equal(t, follower.Stalled, g.fallbacks()[0].Reason)
+	})
+}
+
+// F6, F7: a diverging report shuts the gate whenever it comes, also between a fallback for another reason and its fetch.
+func TestDivergedOnTheWayToTheLeader(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var f *follower.Following
+		g := newRig(t, func(c *follower.Config) {
+			note := c.Hooks.StateChanged
+			c.Hooks.StateChanged = func(p segment.TopicIDPartition, s follower.State) {
+				note(p, s)
+				if s.Kind == follower.Fallback {
+					f.Diverged()
+				}
+			}
+		})
+		defer g.close()
+		p, log := partitionOf(0), newLog()
+		f = g.follow(p, 1, log)
+		g.after(10 * time.Millisecond)
+		g.fetcher.set(func(int) error { return errRefused }, false)
+
+		// given a fallback for a segment that is there a little later
+		g.append(p, 2)
+		object, event := g.seal(part{partition: p, from: 0, to: 2})
+		g.announce(event)
+		g.after(10 * time.Millisecond)
+		require.Equal(t, follower.Missing, f.State().Reason)
+		g.store(object, event)
+
+		// then nothing is appended from the store until the leader has answered
+		g.after(5 * time.Second)
+		end, _ := log.End()
+		require.Zero(t, end)
+		g.fetcher.set(nil, false)
+		g.after(2 * time.Second)
+		g.equal(p, log)
+	})
+}
+
+// F6, S1(b): a fetch that has truncated, and failed before an answer that did not diverge, leaves the gate shut, although it
+// had been open in this epoch.
+func TestFailedFetchThatTruncated(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var answers atomic.Bool
+		log, calls := newLog(), 0
+		g := newRig(t, func(c *follower.Config) {
+			c.Leader = fetcherFunc(func(context.Context, int64) (int64, error) {
+				if calls++; calls == 1 || answers.Load() {
+					end, _ := log.End()
+					return end, nil
+				}
+				log.TruncateTo(1)
+				return 0, errRefused
+			})
+		})
+		defer g.close()
+		p := partitionOf(0)
+		for n := range int64(2) {
+			require.NoError(t, log.AppendRaw(context.Background(), batchtest.Make(n, 1, "own")))
+		}
+		require.NoError(t, log.Follow(1))
+		_, err := g.r.Follow(p, leaderID, 1, log)
+		require.NoError(t, err)
+		g.after(10 * time.Millisecond)
+
+		var all []byte
+		for n := int64(1); n < 4; n++ {
+			all = append(all, batchtest.Make(n, 1, "value")...)
+		}
+		object, event := g.seal(part{partition: p, bytes: all, from: 1, epoch: 1})
+		g.announce(event)
+		g.after(10 * time.Millisecond)
+		g.store(object, event)
+		g.after(5 * time.Second)
+		end, _ := log.End()
+		require.EqualValues(t, 1, end)
+
+		answers.Store(true)
+		g.after(2 * time.Second)
+		end, _ = log.End()
+		require.EqualValues(t, 4, end)
 	})
 }

@@ -3,6 +3,8 @@ package follower_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -12,7 +14,9 @@ import (
 
 	"github.com/walhop/walhop/follower"
 	"github.com/walhop/walhop/internal/batch/batchtest"
+	"github.com/walhop/walhop/metadata"
 	"github.com/walhop/walhop/unifiedlog/memory"
+	"github.com/walhop/walhop/walstorage/segment"
 )
 
 // L7: Follow in the epoch already followed gives the same handle, a lower one is refused, a higher one ends the older
@@ -272,3 +276,170 @@ func TestRecreatedTopic(t *testing.T) {
 }
 
 var _ follower.Log = (*memory.Log)(nil)
+
+// stubLog is a log that takes whatever it is given, or does as append says.
+type stubLog struct {
+	mu     sync.Mutex
+	end    int64
+	append func(leaderEpoch int32) (to int64, err error)
+	calls  int
+}
+
+func (l *stubLog) End() (int64, int32) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.end, -1
+}
+
+func (l *stubLog) AppendAsFollower(_ context.Context, leaderEpoch int32, _ int64, _ []byte) error {
+	l.mu.Lock()
+	l.calls++
+	take := l.append
+	l.mu.Unlock()
+	to, err := take(leaderEpoch)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err == nil {
+		l.end = to
+	}
+	return err
+}
+
+// followStub follows p in the epoch with a stubLog; the ordinary fetch finds nothing to do.
+func followStub(t *testing.T, log *stubLog) (*rig, segment.TopicIDPartition, *follower.Following) {
+	g := newRig(t, func(c *follower.Config) {
+		c.Leader = fetcherFunc(func(context.Context, int64) (int64, error) { end, _ := log.End(); return end, nil })
+	})
+	p := partitionOf(0)
+	f, err := g.r.Follow(p, leaderID, 5, log)
+	require.NoError(t, err)
+	g.after(10 * time.Millisecond)
+	return g, p, f
+}
+
+// A log that takes an append and stays where it was is a failure, and not appended to again without pause.
+func TestAppendThatMovesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := &stubLog{append: func(int32) (int64, error) { return 0, nil }}
+		g, p, f := followStub(t, log)
+		defer g.close()
+		g.publish(part{partition: p, bytes: batchtest.Make(0, 5, "value"), from: 0, epoch: 5})
+		g.after(time.Minute)
+		require.Equal(t, follower.Failed, f.State().Kind)
+		require.ErrorContains(t, f.State().Err, "has not moved")
+		require.Equal(t, 1, log.calls)
+	})
+}
+
+// C5: what wakes the partition does not shorten the pause after ErrStale.
+func TestStaleAppendIsPacedWhateverComes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := &stubLog{append: func(int32) (int64, error) { return 0, follower.ErrStale }}
+		g, p, _ := followStub(t, log)
+		defer g.close()
+		for n := range int64(300) {
+			g.publish(part{partition: p, bytes: batchtest.Make(n, 5, "value"), from: n, epoch: 5})
+			g.after(10 * time.Millisecond)
+		}
+		require.Greater(t, log.calls, 3)
+		require.Less(t, log.calls, 12)
+
+		// and where the log has moved meanwhile, it goes on at once
+		log.mu.Lock()
+		log.end, log.append = 298, func(int32) (int64, error) { return 300, nil }
+		log.mu.Unlock()
+		g.publish(part{partition: p, bytes: batchtest.Make(300, 5, "value"), from: 300, epoch: 5})
+		g.after(10 * time.Millisecond)
+		end, _ := log.End()
+		require.EqualValues(t, 300, end)
+	})
+}
+
+// A broker that goes back to a lower epoch after a Stop gets what the Store has in that epoch, also while the stopped
+// handle has not let go yet; F7: the new one touches the log only then.
+func TestLowerEpochWhileStopping(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		gate := make(chan struct{})
+		log := &stubLog{append: func(epoch int32) (int64, error) {
+			if epoch == 5 {
+				<-gate
+				return 0, follower.ErrStale
+			}
+			return 1, nil
+		}}
+		g, p, f := followStub(t, log)
+		defer g.close()
+		g.publish(part{partition: p, bytes: batchtest.Make(0, 5, "value"), from: 0, epoch: 5})
+		g.after(10 * time.Millisecond)
+		go f.Stop()
+		g.after(10 * time.Millisecond)
+		lower, err := g.r.Follow(p, leaderID, 4, log)
+		require.NoError(t, err)
+		g.after(time.Second)
+		require.Equal(t, follower.Starting, lower.State().Kind)
+
+		close(gate)
+		g.after(10 * time.Millisecond)
+		g.publish(part{partition: p, bytes: batchtest.Make(0, 4, "value"), from: 0, epoch: 4})
+		g.after(10 * time.Millisecond)
+		end, _ := log.End()
+		require.EqualValues(t, 1, end)
+	})
+}
+
+// Nothing that a metadata log yields can do harm: neither an event nor a gap, no subscription at all, an object of a size
+// that no store takes.
+func TestSenselessMetadata(t *testing.T) {
+	t.Run("nothing", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			for _, log := range []metadata.Log{&senseless{}, &senseless{none: true}} {
+				var errs atomic.Int32
+				g := newRig(t, func(c *follower.Config) {
+					c.Metadata = log
+					c.Hooks.MetadataError = func(error) { errs.Add(1) }
+				})
+				p, follows := partitionOf(0), newLog()
+				f := g.follow(p, 1, follows)
+				g.after(10 * time.Second)
+				require.Equal(t, follower.Replicating, f.State().Kind)
+				require.Greater(t, errs.Load(), int32(5))
+				require.Less(t, errs.Load(), int32(30), "tried again with pause")
+				g.close()
+			}
+		})
+	})
+	for _, size := range []int64{1 << 62, 1<<32 + 1} {
+		t.Run(fmt.Sprintf("an object of %d bytes", size), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				g, p, log, _ := follows(t, nil)
+				defer g.close()
+				from, to := g.append(p, 2)
+				object, event := g.seal(part{partition: p, from: from, to: to})
+				g.store(object, event)
+				event.ObjectSize = size
+				g.announce(event)
+				g.after(time.Second)
+				g.equal(p, log)
+				require.Len(t, g.fallbacks(), 1)
+				require.Equal(t, follower.Corrupt, g.fallbacks()[0].Reason)
+				require.Zero(t, g.driver.Calls("Get"))
+			})
+		})
+	}
+}
+
+// senseless is a metadata log that returns neither what is asked for nor an error.
+type senseless struct{ none bool }
+
+func (s *senseless) Publish(context.Context, ...*metadata.Event) (int, error) { return 0, nil }
+
+func (s *senseless) Subscribe(context.Context, metadata.Position) (metadata.Subscription, error) {
+	if s.none {
+		return nil, nil
+	}
+	return s, nil
+}
+
+func (s *senseless) Next(context.Context) (metadata.Item, error) { return metadata.Item{}, nil }
+
+func (s *senseless) Close() error { panic("close") }

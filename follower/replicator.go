@@ -25,8 +25,10 @@ type Replicator struct {
 	store      *metadata.Store
 	fetcher    *fetcher
 	stats      counters
-	// concerned are the partitions that an event concerns; the subscription's goroutine alone uses it.
+	// concerned are the partitions that an event concerns, deaf tells that the metadata log could not be read last time;
+	// the subscription's goroutine alone uses them.
 	concerned []*Following
+	deaf      bool
 	// subscribed is closed once the position of the first subscription is fixed (F6).
 	subscribed chan struct{}
 
@@ -91,6 +93,9 @@ func (r *Replicator) Follow(partition segment.TopicIDPartition, leaderID, leader
 	}
 	f := newFollowing(r, partition, leaderID, leaderEpoch, log)
 	if older != nil {
+		if older.epoch > leaderEpoch {
+			r.store.Unfollow(partition) // it would keep to the greater epoch
+		}
 		older.supersede()
 		f.older = older.done
 	}
@@ -205,20 +210,34 @@ func (r *Replicator) consume() {
 	}
 }
 
+var errNoSubscription = errors.New("follower: the metadata log returned neither a subscription nor an error")
+
 func (r *Replicator) subscribe() (sub metadata.Subscription, err error) {
 	defer r.contain("subscribe", &err)
-	return r.cfg.Metadata.Subscribe(r.ctx, metadata.Position{})
+	sub, err = r.cfg.Metadata.Subscribe(r.ctx, metadata.Position{})
+	if err == nil && sub == nil {
+		err = errNoSubscription
+	}
+	return sub, err
+}
+
+// unsubscribe closes the subscription.
+func (r *Replicator) unsubscribe(sub metadata.Subscription) {
+	var err error
+	defer r.contain("unsubscribe", &err)
+	err = sub.Close()
 }
 
 // read hands on what the subscription yields until it is closed.
 func (r *Replicator) read(sub metadata.Subscription) error {
-	defer sub.Close()
+	defer r.unsubscribe(sub)
 	failures := 0
 	for {
 		item, err := r.next(sub)
 		switch {
 		case err == nil:
 			failures = 0
+			r.heard()
 			r.take(item)
 			continue
 		case r.ctx.Err() != nil, errors.Is(err, metadata.ErrClosed):
@@ -232,9 +251,15 @@ func (r *Replicator) read(sub metadata.Subscription) error {
 	}
 }
 
+var errNoItem = errors.New("follower: the metadata log returned neither an event, nor a gap, nor an error")
+
 func (r *Replicator) next(sub metadata.Subscription) (item metadata.Item, err error) {
 	defer r.contain("metadata", &err)
-	return sub.Next(r.ctx)
+	item, err = sub.Next(r.ctx)
+	if err == nil && item.Event == nil && item.Gap == nil {
+		err = errNoItem
+	}
+	return item, err
 }
 
 // take applies one item: it wakes the partitions that it concerns and begins to fetch the segment (F4).
@@ -271,7 +296,7 @@ func (r *Replicator) take(item metadata.Item) {
 			}
 		}
 	}
-	if wanted > 0 {
+	if wanted > 0 && item.Event.ObjectSize > 0 && item.Event.ObjectSize <= maxObject {
 		r.fetcher.prefetch(md.ID, item.Event.ObjectSize, wanted)
 	}
 	// D2: woken last, so that whether a segment is fetched ahead does not depend on which goroutine runs first.
@@ -294,7 +319,19 @@ func (r *Replicator) gapped(brokerID *int32) {
 	}
 }
 
+// heard notes that the metadata log can be read.
+func (r *Replicator) heard() {
+	if r.deaf {
+		r.deaf = false
+		r.cfg.Logger.Info("metadata log is read again")
+	}
+}
+
 func (r *Replicator) metadataError(err error) {
+	if !r.deaf {
+		r.deaf = true
+		r.cfg.Logger.Warn("metadata log cannot be read", "err", err)
+	}
 	if hook := r.cfg.Hooks.MetadataError; hook != nil && err != nil {
 		hook(err)
 	}

@@ -304,6 +304,15 @@ type leaderFetcher struct {
 	fail  func(call int) error // what happens to a call instead
 	hang  bool
 	calls int
+	told  int64 // the leader's end that calls return instead, if not 0
+	each  int   // batches after which a call returns, all if 0
+}
+
+// overtaken makes calls return an older end of the leader than it has by then.
+func (l *leaderFetcher) overtaken(leaderLEO int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.told = leaderLEO
 }
 
 // count returns how many calls were made.
@@ -324,7 +333,7 @@ func (l *leaderFetcher) set(fail func(call int) error, hang bool) {
 func (l *leaderFetcher) FetchFromLeader(ctx context.Context, p segment.TopicIDPartition, epoch int32, to int64) (int64, error) {
 	l.mu.Lock()
 	l.calls++
-	call, fail, hang, log := l.calls, l.fail, l.hang, l.logs[p.Key()]
+	call, fail, hang, each, log := l.calls, l.fail, l.hang, l.each, l.logs[p.Key()]
 	l.mu.Unlock()
 	if hang {
 		<-ctx.Done()
@@ -354,13 +363,22 @@ func (l *leaderFetcher) FetchFromLeader(ctx context.Context, p segment.TopicIDPa
 			log.TruncateDiverging(*diverging)
 			continue
 		}
+		l.mu.Lock()
+		if l.told > 0 {
+			leo = l.told
+		}
+		l.mu.Unlock()
 		if end >= to {
 			return leo, nil
 		}
-		if err := log.AppendAsFollower(ctx, epoch, end, l.rig.read(p, end, to)); err != nil {
+		upTo := to
+		if each > 0 {
+			upTo = min(to, end+int64(each))
+		}
+		if err := log.AppendAsFollower(ctx, epoch, end, l.rig.read(p, end, upTo)); err != nil {
 			return leo, err
 		}
-		if end, _ := log.End(); end >= to {
+		if end, _ := log.End(); end >= upTo {
 			return leo, nil
 		}
 	}

@@ -74,9 +74,13 @@ func (f *Following) open() bool {
 				return true
 			}
 		}
-		if r.err == nil && r.moved {
+		if r.err == nil && r.advanced {
 			failures = 0
 			continue
+		}
+		if failures == 0 {
+			f.r.cfg.Logger.Warn("first fetch from the leader failed, it is repeated", "partition", f.partition.String(),
+				"epoch", f.epoch, "err", r.err)
 		}
 		f.setState(Starting, "", 0, 0, r.err)
 		f.pause(failures)
@@ -106,7 +110,7 @@ func (f *Following) replicate() *trouble {
 	for f.ctx.Err() == nil {
 		p, diverged, gapped := f.snapshot()
 		now := time.Now()
-		far := deadline(p.sampled, f.r.cfg.TooFarBehind)
+		far := deadline(p.missingSince(), f.r.cfg.TooFarBehind)
 		switch {
 		case diverged:
 			f.gate = false
@@ -132,7 +136,9 @@ func (f *Following) replicate() *trouble {
 		p, _, _ = f.snapshot() // step has read the end
 		stall := deadline(p.ahead, f.r.cfg.StallAfter)
 		switch {
-		case gapped && out.kind == nothing && p.observed > p.end: // F6: do not wait for what was lost
+		case out.kind == nothing && p.observed > p.end && now.Before(deadline(gapped, f.r.cfg.StallAfter)):
+			// F6: who is behind does not wait for what was lost. An answer that shows the leader ahead only later than
+			// StallAfter, when each report has been answered, shows something newer (H4).
 			return &trouble{reason: Gap, from: p.end, to: p.observed}
 		case !stall.IsZero() && !now.Before(stall): // F6: counted from when the leader was first seen ahead (R6)
 			return &trouble{reason: Stalled, from: p.end, to: p.observed}

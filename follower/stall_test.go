@@ -101,3 +101,63 @@ func TestHungGet(t *testing.T) {
 		require.Equal(t, follower.Stalled, g.fallbacks()[0].Reason)
 	})
 }
+
+// F6: in one epoch the leader's end only grows. An answer that was overtaken by another one, or by an ordinary fetch, does
+// not hide what the leader is known to have, and a standstill is counted on from where it began.
+func TestOvertakenAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, p, log, f := follows(t, nil)
+		defer g.close()
+		g.append(p, 2)
+		f.Observe(2)
+		g.after(500 * time.Millisecond)
+		f.Observe(0)
+		g.after(510 * time.Millisecond)
+		require.Len(t, g.fallbacks(), 1)
+		require.Equal(t, follower.Stalled, g.fallbacks()[0].Reason)
+		g.equal(p, log)
+
+		// and what an answer shows while a range is under way is asked for at once after it, without another answer
+		g.append(p, 1)
+		g.fetcher.latency = 20 * time.Millisecond
+		f.Observe(3)
+		g.after(10 * time.Millisecond)
+		g.append(p, 1)
+		f.Observe(4)
+		g.fetcher.overtaken(3)
+		g.after(40 * time.Millisecond)
+		g.equal(p, log)
+	})
+}
+
+// H4: a partition that is not behind when a gap comes does nothing, and keeps no grudge: an hour later, when its next batch
+// is seen in an answer before its event arrives, it waits for the event.
+func TestGapLongAgo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newRig(t, nil)
+		defer g.close()
+		p, q := partitionOf(0), partitionOf(1)
+		log := newLog()
+		f := g.follow(p, 1, log)
+		g.follow(q, 1, newLog())
+		g.after(10 * time.Millisecond)
+		g.reader.SetFaults(memlog.Faults{Deliver: func(d memlog.Delivery) memlog.DeliveryFault {
+			return memlog.DeliveryFault{Corrupt: true}
+		}})
+		g.produce(q, 1)
+		g.after(time.Millisecond)
+		g.reader.SetFaults(memlog.Faults{})
+		g.produce(q, 1)
+		g.after(time.Hour)
+		require.EqualValues(t, 1, g.r.Stats().Gaps)
+		require.Len(t, g.fallbacks(), 1, "q lacks what was lost")
+
+		from, to := g.append(p, 1)
+		f.Observe(to)
+		g.after(40 * time.Millisecond)
+		g.publish(part{partition: p, from: from, to: to})
+		g.after(10 * time.Millisecond)
+		g.equal(p, log)
+		require.Len(t, g.fallbacks(), 1)
+	})
+}

@@ -2,6 +2,7 @@ package follower
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -54,11 +55,20 @@ func (f *Following) step() outcome {
 		return outcome{kind: inTrouble, trouble: &trouble{reason: Lineage, from: end, to: -1}}
 	}
 
+	if now := time.Now(); f.stale.runs > 0 && f.stale.end == end && now.Before(f.stale.until) {
+		return outcome{kind: waiting, until: f.stale.until}
+	}
+	if !plausible(&entry) {
+		f.release(false)
+		err := corrupt("segment %s of %d bytes cannot hold the slice of %s", entry.ID, entry.ObjectSize, f.partition)
+		return outcome{kind: inTrouble, trouble: &trouble{reason: Corrupt, from: end, to: slice.LastOffset + 1, err: err}}
+	}
 	if f.fetch != nil && f.fetch.id != entry.ID {
 		f.release(true)
 	}
 	if f.fetch == nil {
 		f.fetch = f.r.fetcher.want(entry.ID, entry.ObjectSize)
+		f.lookAhead(slice.LastOffset + 1)
 	}
 	select {
 	case <-f.fetch.done:
@@ -86,6 +96,29 @@ func (f *Following) step() outcome {
 	return f.append(&entry, end, cut)
 }
 
+// entriesAhead is how many entries beyond the next a partition has fetched at once while it catches up.
+const entriesAhead = 8
+
+// lookAhead begins to fetch what comes after offset and was not fetched when its event came: there was no room, or the
+// partition did not use the store at the time. One read after the other would be too slow to catch up with (F4).
+func (f *Following) lookAhead(offset int64) {
+	for range entriesAhead {
+		entry, verdict := f.r.store.After(f.partition, offset)
+		if verdict.Outcome != metadata.Found || !plausible(&entry) {
+			return
+		}
+		f.r.fetcher.prefetch(entry.ID, entry.ObjectSize, unknown)
+		offset = entry.Slice.LastOffset + 1
+	}
+}
+
+// staleAppends paces appends at a place where the log has refused one with ErrStale, whatever wakes the partition.
+type staleAppends struct {
+	end   int64
+	runs  int
+	until time.Time
+}
+
 // append hands the batches to the log, which checks under its own lock that nothing has changed (C5).
 func (f *Following) append(entry *metadata.Entry, end int64, cut cut) outcome {
 	err := f.appendContained(end, cut.batches)
@@ -96,18 +129,22 @@ func (f *Following) append(entry *metadata.Entry, end int64, cut cut) outcome {
 	case errors.Is(err, ErrStale):
 		f.release(false)
 		f.r.stats.stale.Add(1)
-		pause := backoff(f.r.cfg.Seed, f.partition.String(), f.staleRuns, f.r.cfg.StallAfter)
-		f.staleRuns++
-		return outcome{kind: waiting, until: time.Now().Add(pause)}
+		pause := backoff(f.r.cfg.Seed, f.partition.String(), f.stale.runs, f.r.cfg.StallAfter)
+		f.stale = staleAppends{end: end, runs: f.stale.runs + 1, until: time.Now().Add(pause)}
+		return outcome{kind: waiting, until: f.stale.until}
 	default:
 		f.release(false)
 		return outcome{kind: failed, trouble: &trouble{err: err}}
 	}
-	f.staleRuns = 0
+	f.stale = staleAppends{}
 	f.release(true)
-	f.mu.Lock()
-	f.progress.moved(cut.to, time.Now())
-	f.mu.Unlock()
+	switch now, _, err := f.end(); {
+	case err != nil:
+		return outcome{kind: failed, trouble: &trouble{err: err}}
+	case now == end: // else it would be appended again and again, without pause
+		err = fmt.Errorf("follower: %s took an append of [%d,%d) and its end has not moved", f.partition, end, cut.to)
+		return outcome{kind: failed, trouble: &trouble{err: err}}
+	}
 	stats := &f.r.stats
 	stats.appends.Add(1)
 	stats.batches.Add(int64(cut.count))
@@ -119,6 +156,16 @@ func (f *Following) append(entry *metadata.Entry, end int64, cut cut) outcome {
 		})
 	}
 	return outcome{kind: appended}
+}
+
+// maxObject is more than a segment of one batch can take; an event that says more is not believed, for a buffer is made
+// of that size.
+const maxObject = 1 << 32
+
+// plausible tells whether an object of the size announced can exist and hold the slice.
+func plausible(entry *metadata.Entry) bool {
+	return entry.Position >= 0 && entry.Slice.Length > 0 && entry.ObjectSize <= maxObject &&
+		entry.Slice.Length <= entry.ObjectSize-entry.Position
 }
 
 func (f *Following) appendContained(end int64, batches []byte) (err error) {
@@ -143,7 +190,7 @@ func (f *Following) cut(entry *metadata.Entry, end int64) (cut, error) {
 	if !hasSlice(f.fetch.reader.Metadata(), f.key, &entry.Slice) {
 		return cut{}, corrupt("segment %s has not the slice of %s that its event names", entry.ID, f.partition)
 	}
-	if entry.Position < 0 || entry.Slice.Length > int64(len(object))-entry.Position {
+	if entry.Slice.Length > int64(len(object))-entry.Position { // another event gave the size
 		return cut{}, corrupt("slice of %s lies outside of segment %s", f.partition, entry.ID)
 	}
 	data := object[entry.Position : entry.Position+entry.Slice.Length]
