@@ -372,3 +372,72 @@ func TestBatchOfANewerEpochWaitsForItsLead(t *testing.T) {
 		assert.Equal(t, start, all[1].BaseOffset)
 	})
 }
+
+// L10, F7: the hook that is told of a panic in a log may resign the partition. It is called once the visit is over, else
+// Resign would wait for a visit that waits for the hook.
+func TestL10PanicHookMayResign(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		var p *part
+		g := newRig(t, func(c *leader.Config) {
+			c.Hooks.Panic = func(string, any) { p.lead.Resign() }
+		})
+		defer g.close()
+		p, log := g.leadScripted(0)
+		q := g.lead(1)
+		time.Sleep(time.Millisecond)
+		log.script(func(s *scripted) {
+			s.end = func() (int64, int32) { panic("disk") }
+			s.read = func(context.Context, int64, []byte) (int, error) { panic("disk") }
+		})
+		p.append("lost")
+		time.Sleep(time.Second)
+		keepsPublishing(g, q, 100*time.Millisecond, 30*time.Millisecond)
+		assert.Equal(t, 1, g.up.Stats().Partitions)
+		assert.Equal(t, int64(1), g.up.Stats().Panics)
+	})
+}
+
+// panicsAfterwards is a metadata log that panics once it has stored the events of the first call, with an error that
+// Publish returns where nothing was stored.
+type panicsAfterwards struct {
+	metadata.Log
+	value error
+	calls int
+}
+
+func (p *panicsAfterwards) Publish(ctx context.Context, events ...*metadata.Event) (int, error) {
+	stored, err := p.Log.Publish(ctx, events...)
+	if p.calls++; p.calls == 1 {
+		panic(p.value)
+	}
+	return stored, err
+}
+
+// L5, R12, L10: what Publish panics with is no answer, though it be metadata.ErrInvalid or ErrFenced: the outcome is
+// unknown, the event is repeated unchanged, and its sequence is used for no other.
+func TestR12PanicOfThePublicationIsAnUnknownOutcome(t *testing.T) {
+	for _, value := range []error{metadata.ErrInvalid, metadata.ErrClosed, metadata.ErrFenced} {
+		t.Run(value.Error(), func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				g := newRig(t, func(c *leader.Config) { c.Metadata = &panicsAfterwards{Log: c.Metadata, value: value} })
+				defer g.close()
+				p := g.lead(0)
+				p.append("a")
+				g.flush()
+				p.append("b")
+				g.flush()
+				require.NoError(t, g.up.Err())
+				assert.Empty(t, seen(g, &g.given))
+				p.requireWhole()
+				used := map[int64]walstorage.SegmentID{}
+				for _, e := range g.events() {
+					if id, again := used[e.Sequence]; again {
+						assert.Equal(t, id, e.Segment.ID, "sequence %d names two segments", e.Sequence)
+					}
+					used[e.Sequence] = e.Segment.ID
+				}
+				assert.Len(t, used, 2)
+			})
+		})
+	}
+}

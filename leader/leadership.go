@@ -26,6 +26,7 @@ type Leadership struct {
 	place   place
 	next    *Leadership // in the line that place names
 	retryAt time.Duration
+	panics  []*PanicError // of the visit under way
 
 	// Guarded by u.mu; those that the assembler alone writes it reads without.
 	ended    bool
@@ -138,8 +139,12 @@ func (l *Leadership) oldest() time.Duration {
 	return l.notified
 }
 
+// maxMarks bounds the marks of a partition, however long nothing can be read. Of so many the oldest is nearly twice
+// MaxBacklogAge old, which is more than any patience: the partition skips what all of them stand for (L11).
+const maxMarks = 2 * marksPerAge
+
 // addMark notes that the offsets below end were notified at the time at or later. Marks less than gap apart become one,
-// so that there are not many; the older time counts. u.mu is held.
+// and so do those above maxMarks; the older time counts. u.mu is held.
 func (l *Leadership) addMark(end int64, at, gap time.Duration) {
 	l.end = max(l.end, end)
 	last := l.cursor
@@ -149,7 +154,7 @@ func (l *Leadership) addMark(end int64, at, gap time.Duration) {
 	}
 	switch {
 	case end <= last:
-	case n > 0 && at < l.marks[n-1].at+gap:
+	case n > 0 && (at < l.marks[n-1].at+gap || n >= maxMarks):
 		l.marks[n-1].end = end
 	default:
 		l.marks = append(l.marks, mark{end, at})

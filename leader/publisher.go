@@ -2,7 +2,6 @@ package leader
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"time"
@@ -144,6 +143,10 @@ func (u *Uploader) publish(flights []*flight, events []*metadata.Event) (ok bool
 		err = fmt.Errorf("leader: the metadata log breaks its contract: Publish stored %d of %d events and gave no error: %w",
 			stored, len(events), metadata.ErrUnknownOutcome)
 	}
+	// Before the lock: an error may have methods of its own (D1).
+	fenced := matches(err, metadata.ErrFenced)
+	invalid := matches(err, metadata.ErrInvalid)
+	closed := matches(err, metadata.ErrClosed)
 
 	var published []Published
 	var given []GivenUp
@@ -174,16 +177,15 @@ func (u *Uploader) publish(flights []*flight, events []*metadata.Event) (ok bool
 		u.settle()
 	}
 	was := u.logDown
-	fenced := errors.Is(err, metadata.ErrFenced)
 	if err != nil {
 		u.stats.FailedPublishes++
 		rest := flights[stored:]
 		switch {
 		case fenced || len(rest) == 0:
-		case errors.Is(err, metadata.ErrInvalid): // no repetition can mend it (L3)
+		case invalid: // no repetition can mend it (L3)
 			given = append(given, u.giveUp(rest[0], err))
 			ok = true
-		case errors.Is(err, metadata.ErrClosed): // certainly not stored
+		case closed: // certainly not stored
 		default: // any of the rest may be stored, or appear later: they are repeated unchanged (L5)
 			for _, f := range rest {
 				f.unsettled = true

@@ -2,7 +2,6 @@ package leader
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"time"
 
@@ -91,6 +90,6 @@ func (u *Uploader) attempt(ctx context.Context, f *flight, number int) error {
 // hopeless tells whether a repetition cannot mend the failure: the segment is given up at once (L3). Everything else is
 // tried until GiveUpAfter, refused access too: an operator may be at it.
 func hopeless(err error) bool {
-	return errors.Is(err, walstorage.ErrTooLarge) || errors.Is(err, walstorage.ErrInvalidArgument) ||
-		errors.Is(err, walstorage.ErrSegmentExists) // with other bytes, under an id that is ours alone
+	return matches(err, walstorage.ErrTooLarge) || matches(err, walstorage.ErrInvalidArgument) ||
+		matches(err, walstorage.ErrSegmentExists) // with other bytes, under an id that is ours alone
 }

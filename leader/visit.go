@@ -29,6 +29,7 @@ func (a *assembler) visit(l *Leadership) {
 	v := visit{a: a, u: a.u, l: l, ctx: ctx}
 	v.serve(at)
 	a.exit()
+	l.tellPanics()
 	v.tell()
 }
 
@@ -107,6 +108,7 @@ func (a *assembler) note(l *Leadership) {
 	}
 	a.u.mu.Unlock()
 	a.exit()
+	l.tellPanics()
 }
 
 // markGap is the time between two marks.
@@ -214,9 +216,9 @@ func (v *visit) read() {
 		v.rest()
 	case err == nil:
 		v.append(n)
-	case errors.Is(err, ErrBelowLogStart):
+	case matches(err, ErrBelowLogStart):
 		v.skip(SkipBelowLogStart)
-	case errors.Is(err, ErrInsideBatch):
+	case matches(err, ErrInsideBatch):
 		v.skip(SkipInsideBatch)
 	case v.ctx.Err() != nil:
 		v.fail(fmt.Errorf("leader: Read took longer than %s: %w", u.cfg.StuckAfter, err))
