@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -21,6 +22,7 @@ type fetcher struct {
 	fetches  map[walstorage.SegmentID]*fetch
 	queue    []*fetch // wanted next by some partition, not admitted yet; oldest segment first
 	parked   []*fetch // done, in the order of arrival
+	ahead    []segmentAhead
 	running  int
 	reserved int64 // bytes of running and parked fetches
 	free     [][]byte
@@ -61,21 +63,62 @@ const unknown = -1
 func (s *fetcher) prefetch(id walstorage.SegmentID, size int64, expected int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.admit(id, size, expected, 0)
+}
+
+// admit is prefetch with mu held; the fetch begins after a delay. It tells whether there will be one.
+func (s *fetcher) admit(id walstorage.SegmentID, size int64, expected int, delay time.Duration) bool {
 	if s.fetches[id] != nil {
-		return
+		return false
 	}
 	s.dropStale()
 	if len(s.queue) > 0 || s.running >= s.r.cfg.MaxFetches {
-		return // it will be asked for when it is some partition's next
+		return false // it will be asked for when it is some partition's next
 	}
 	for s.reserved+size > s.r.cfg.MaxParkedBytes {
 		if !s.evict(id) {
-			return
+			return false
 		}
 	}
 	f := &fetch{id: id, size: size, expected: expected, done: make(chan struct{})}
 	s.fetches[id] = f
-	s.start(f)
+	s.start(f, delay)
+	return true
+}
+
+// segmentAhead is a segment that some partition needs after its next one.
+type segmentAhead struct {
+	id   walstorage.SegmentID
+	size int64
+}
+
+// lookAhead notes a segment that a partition needs after its next one and that was not fetched when its event came. What is
+// noted is fetched, oldest first and as far as there is room, when the next fetch has ended: that is one moment, whatever
+// the order in which partitions have asked, and the requests begin a nanosecond apart (D2).
+func (s *fetcher) lookAhead(id walstorage.SegmentID, size int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ahead = append(s.ahead, segmentAhead{id, size})
+}
+
+// startAhead begins to fetch what lookAhead has noted. What has no room is noted again when its partition gets there.
+func (s *fetcher) startAhead() {
+	slices.SortFunc(s.ahead, func(a, b segmentAhead) int {
+		switch {
+		case olderSegment(a.id, b.id):
+			return -1
+		case olderSegment(b.id, a.id):
+			return 1
+		}
+		return 0
+	})
+	delay := time.Nanosecond
+	for _, a := range s.ahead {
+		if s.admit(a.id, a.size, unknown, delay) {
+			delay += time.Nanosecond
+		}
+	}
+	s.ahead = s.ahead[:0]
 }
 
 // want returns the fetch of the segment that a partition needs next. The partition must release it.
@@ -161,7 +204,7 @@ func (s *fetcher) pump() {
 			return // alone, once the others have been used (N1)
 		}
 		s.queue = s.queue[1:]
-		s.start(f)
+		s.start(f, 0)
 	}
 }
 
@@ -231,8 +274,8 @@ func without(list []*fetch, f *fetch) []*fetch {
 	return list
 }
 
-// start admits f and fetches it on a goroutine of its own, which Close waits for.
-func (s *fetcher) start(f *fetch) {
+// start admits f and fetches it after a delay on a goroutine of its own, which Close waits for.
+func (s *fetcher) start(f *fetch, delay time.Duration) {
 	f.started = true
 	s.running++
 	s.reserved += f.size
@@ -240,7 +283,12 @@ func (s *fetcher) start(f *fetch) {
 	if last := len(s.readers) - 1; last >= 0 {
 		reader, s.readers = s.readers[last], s.readers[:last]
 	}
-	s.r.goroutines.Go(func() { s.run(f, buf, reader) })
+	s.r.goroutines.Go(func() {
+		if delay > 0 {
+			sleep(s.r.ctx, delay)
+		}
+		s.run(f, buf, reader)
+	})
 }
 
 // buffer takes a buffer of the size from the pool, or makes one.
@@ -285,6 +333,7 @@ func (s *fetcher) run(f *fetch, buf []byte, reader *segment.Reader) {
 		s.remove(f)
 	}
 	s.pump()
+	s.startAhead()
 	s.mu.Unlock()
 
 	s.r.stats.segmentFetches.Add(1)

@@ -99,7 +99,7 @@ func (f *Following) step() outcome {
 // entriesAhead is how many entries beyond the next a partition has fetched at once while it catches up.
 const entriesAhead = 8
 
-// lookAhead begins to fetch what comes after offset and was not fetched when its event came: there was no room, or the
+// lookAhead has fetched what comes after offset and was not fetched when its event came: there was no room, or the
 // partition did not use the store at the time. One read after the other would be too slow to catch up with (F4).
 func (f *Following) lookAhead(offset int64) {
 	for range entriesAhead {
@@ -107,7 +107,7 @@ func (f *Following) lookAhead(offset int64) {
 		if verdict.Outcome != metadata.Found || !plausible(&entry) {
 			return
 		}
-		f.r.fetcher.prefetch(entry.ID, entry.ObjectSize, unknown)
+		f.r.fetcher.lookAhead(entry.ID, entry.ObjectSize)
 		offset = entry.Slice.LastOffset + 1
 	}
 }
