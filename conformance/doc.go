@@ -97,7 +97,7 @@
 //
 // Whatever a correct store may do passes: no order of lists, no time of storing, no checksum of the store's is asked for;
 // time limits are there for calls that hang and are far above what a loaded machine needs. The suite is itself tested
-// against some sixty stores and logs that are wrong in one way each: each fails the case named for it and none outside a
+// against some seventy stores and logs that are wrong in one way each: each fails the case named for it and none outside a
 // small set, and correct ones fail none.
 //
 // It cannot pull a plug: that an upload survives the crash of a machine (the second half of W3) is shown by the order of

@@ -67,6 +67,7 @@ type flaws struct {
 	openAfterClose     bool // Close: later calls go on
 	leaksOnCancel      bool // all: a cancelled call leaves a goroutine
 	slowToSee          bool // fetch, stat: another handle sees a segment only at the second look
+	takesAnything      bool // all: arguments are not checked
 	panics             bool // stat: of a missing segment
 }
 
@@ -112,7 +113,7 @@ func (m *model) begin(ctx context.Context, op walstorage.Op, id walstorage.Segme
 	switch {
 	case m.closed && !m.flaws.openAfterClose:
 		return m.fail(op, id, walstorage.ErrClosed, nil)
-	case valid != nil:
+	case valid != nil && !m.flaws.takesAnything:
 		return m.fail(op, id, walstorage.ErrInvalidArgument, valid)
 	case ctx.Err() != nil && !m.flaws.ignoresContext:
 		if m.flaws.leaksOnCancel {
@@ -239,6 +240,8 @@ func (m *model) FetchSegment(ctx context.Context, id walstorage.SegmentID, offse
 	switch {
 	case !ok && m.flaws.missingIsRange:
 		return m.fail(walstorage.OpFetch, id, walstorage.ErrInvalidRange, nil)
+	case offset < 0: // nobody has refused it
+		return nil
 	case !ok:
 		return m.fail(walstorage.OpFetch, id, walstorage.ErrSegmentNotFound, nil)
 	case m.flaws.emptyPastEnd && offset >= size:
@@ -277,7 +280,7 @@ func (m *model) StatSegment(ctx context.Context, id walstorage.SegmentID) (walst
 
 func (m *model) DeleteSegments(ctx context.Context, ids ...walstorage.SegmentID) error {
 	for _, id := range ids {
-		if id.Validate() != nil {
+		if id.Validate() != nil && !m.flaws.takesAnything {
 			return m.fail(walstorage.OpDelete, id, walstorage.ErrInvalidArgument, id.Validate())
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 	"sync"
@@ -123,6 +124,43 @@ var mutants = []mutant{
 			m, err := newManager(d, store)
 			return &hasty{WalStorageManager: m}, err
 		}),
+	memoryMutant("a list ends silently where it should fail", "E14", "A3 E13 E17 H1 H2 H5 H6 H7 H8 I1 I3 I4 I5 I8 M5", memory.Config{}, nil,
+		func(d objectstore.Driver, store objectstore.Config) (walstorage.WalStorageManager, error) {
+			m, err := newManager(d, store)
+			return &quiet{m}, err
+		}),
+	memoryMutant("a bulk delete names the first failure alone", "F12", "F7", memory.Config{}, nil,
+		func(d objectstore.Driver, store objectstore.Config) (walstorage.WalStorageManager, error) {
+			m, err := newManager(d, store)
+			return &terse{m}, err
+		}),
+	memoryMutant("a cancelled bulk delete names nothing", "F7", "", memory.Config{}, nil,
+		func(d objectstore.Driver, store objectstore.Config) (walstorage.WalStorageManager, error) {
+			m, err := newManager(d, store)
+			return &mute{m}, err
+		}),
+	memoryMutant("one caller's cancel ends the others' calls", "H11", "H3 H4 L7", memory.Config{}, nil,
+		func(d objectstore.Driver, store objectstore.Config) (walstorage.WalStorageManager, error) {
+			m, err := newManager(d, store)
+			return &joint{WalStorageManager: m, stop: make(chan struct{})}, err
+		}),
+	memoryMutant("a wait between attempts cannot be cancelled", "H6", "H5 M5", memory.Config{}, nil,
+		func(d objectstore.Driver, store objectstore.Config) (walstorage.WalStorageManager, error) {
+			store.MaxRetryTime, store.RetryAfterCap = 3*time.Second, 2*time.Second
+			m, err := newManager(d, store)
+			return &deaf{m}, err
+		}),
+	memoryMutant("the store's own error is lost", "I5", "C11 F12", memory.Config{}, nil,
+		func(d objectstore.Driver, store objectstore.Config) (walstorage.WalStorageManager, error) {
+			m, err := newManager(d, store)
+			return &forgetful{m}, err
+		}),
+	modelMutant("ids and offsets are not checked", "D7", "F11 I1 I6 I7 I11 "+leftBehind, flaws{takesAnything: true}),
+	{name: "a wrong configuration is accepted", caught: "A2", make: func(*testing.T) (Config, func()) {
+		cfg := memoryConfig(memory.Config{}, nil, nil)
+		cfg.Invalid = map[string]func() error{"Bucket": func() error { return nil }}
+		return cfg, func() {}
+	}},
 	modelMutant("closing twice is an error", "M1", "A7 I1 I6 I7 I11 L11 M2 M3 M5 M6 M8", flaws{closeTwiceFails: true}),
 	modelMutant("calls go on after Close", "M3", "I1 I6 I7 I11", flaws{openAfterClose: true}),
 }
@@ -452,6 +490,98 @@ func (m *insistent) FetchSegment(ctx context.Context, id walstorage.SegmentID, o
 	err := m.WalStorageManager.FetchSegment(ctx, id, offset, dst)
 	if errors.Is(err, walstorage.ErrInvalidRange) {
 		err = m.WalStorageManager.FetchSegment(ctx, id, offset, dst)
+	}
+	return err
+}
+
+// quiet is a manager that takes every failure of a list for its end.
+type quiet struct{ walstorage.WalStorageManager }
+
+func (m *quiet) ListSegments(ctx context.Context, options walstorage.ListOptions) iter.Seq2[walstorage.SegmentInfo, error] {
+	return func(yield func(walstorage.SegmentInfo, error) bool) {
+		for info, err := range m.WalStorageManager.ListSegments(ctx, options) {
+			if walstorage.KindOf(err) != walstorage.ErrClosed && err != nil || !yield(info, err) {
+				return
+			}
+		}
+	}
+}
+
+// terse is a manager that keeps only the first failure of a bulk delete.
+type terse struct{ walstorage.WalStorageManager }
+
+func (m *terse) DeleteSegments(ctx context.Context, ids ...walstorage.SegmentID) error {
+	err := m.WalStorageManager.DeleteSegments(ctx, ids...)
+	if failed := (*walstorage.DeleteError)(nil); errors.As(err, &failed) {
+		failed.Failures = failed.Failures[:1]
+	}
+	return err
+}
+
+// mute is a manager that says of a cancelled bulk delete no more than that.
+type mute struct{ walstorage.WalStorageManager }
+
+func (m *mute) DeleteSegments(ctx context.Context, ids ...walstorage.SegmentID) error {
+	err := m.WalStorageManager.DeleteSegments(ctx, ids...)
+	if err != nil && ctx.Err() != nil {
+		return &walstorage.Error{Op: walstorage.OpDelete, Kind: ctx.Err()}
+	}
+	return err
+}
+
+// joint is a manager whose uploads under way share one fate.
+type joint struct {
+	walstorage.WalStorageManager
+	mu   sync.Mutex
+	stop chan struct{} // closed when an upload is cancelled
+}
+
+func (m *joint) UploadSegment(ctx context.Context, id walstorage.SegmentID, data []byte) error {
+	m.mu.Lock()
+	stop := m.stop
+	m.mu.Unlock()
+	shared, cancel := context.WithCancel(ctx)
+	defer cancel()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		select {
+		case <-stop:
+			cancel()
+		case <-shared.Done():
+		}
+	}()
+	err := m.WalStorageManager.UploadSegment(shared, id, data)
+	if ctx.Err() != nil {
+		m.mu.Lock()
+		if stop == m.stop {
+			close(m.stop)
+			m.stop = make(chan struct{})
+		}
+		m.mu.Unlock()
+	}
+	cancel()
+	<-ended
+	return err
+}
+
+// deaf is a manager that looks at the context of a stat at its beginning and never again.
+type deaf struct{ walstorage.WalStorageManager }
+
+func (m *deaf) StatSegment(ctx context.Context, id walstorage.SegmentID) (walstorage.SegmentInfo, error) {
+	if ctx.Err() == nil {
+		ctx = context.WithoutCancel(ctx)
+	}
+	return m.WalStorageManager.StatSegment(ctx, id)
+}
+
+// forgetful is a manager whose errors have no cause.
+type forgetful struct{ walstorage.WalStorageManager }
+
+func (m *forgetful) FetchSegment(ctx context.Context, id walstorage.SegmentID, offset int64, dst []byte) error {
+	err := m.WalStorageManager.FetchSegment(ctx, id, offset, dst)
+	if failed := (*walstorage.Error)(nil); errors.As(err, &failed) {
+		return &walstorage.Error{Op: failed.Op, ID: failed.ID, Attempts: failed.Attempts, Kind: failed.Kind}
 	}
 	return err
 }
