@@ -80,6 +80,9 @@ func (a *assembler) run() {
 		}
 		full := a.cut || a.builder.Full()
 		late := holds && now >= a.openedAt+u.cfg.Linger
+		// The partitions in the line are read even when it is late, which takes no time unless logs are slow: for those
+		// the segment does not wait (L8).
+		overdue := holds && now >= a.openedAt+2*u.cfg.Linger
 		next := none
 		switch {
 		case full && slot:
@@ -96,7 +99,7 @@ func (a *assembler) run() {
 		default:
 			last := late && slot && a.tookAt < a.openedAt+u.cfg.Linger // one more look before the seal, not one after another
 			next = min(a.resume(now), a.take(now, !holds || last))
-			if a.ready.n > 0 {
+			if a.ready.n > 0 && !(overdue && slot) {
 				a.visit(a.ready.pop())
 				continue
 			}
@@ -281,6 +284,8 @@ func (a *assembler) seal(reason SealReason) {
 	u.account(cap(object) - had)
 	f.object = object
 	u.stats.Sealed++
+	was := u.sealFails
+	u.sealFails = err != nil
 	if err != nil { // the random source or the clock is broken
 		u.stats.GivenUp++
 		f.returned = true
@@ -309,8 +314,13 @@ func (a *assembler) seal(reason SealReason) {
 		l.place = ready
 		a.ready.push(l)
 	}
+	switch {
+	case err != nil && !was:
+		u.cfg.Logger.Error("segments cannot be sealed", slog.Any("err", err))
+	case err == nil && was:
+		u.cfg.Logger.Info("segments can be sealed again")
+	}
 	if err != nil {
-		u.cfg.Logger.Error("segment cannot be sealed", slog.Any("err", err))
 		u.report(GivenUp{ID: id, Sequence: -1, Err: err})
 		return
 	}

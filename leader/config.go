@@ -48,7 +48,8 @@ type Config struct {
 
 	// MaxBacklogAge is how long ago a partition's oldest Notify that is not yet served may be before the partition
 	// skips forward to the log's end (L11). So that not all skip at once, a partition waits up to a quarter longer, by
-	// Seed and its identity. It should be below the followers' TooFarBehind. Default 3 s.
+	// Seed and its identity. It should be below the followers' TooFarBehind, and must be above a quarter of Linger, for
+	// so long a partition may wait where nothing is wrong. Default 3 s.
 	MaxBacklogAge time.Duration
 	// MaxBacklogBytes is how many bytes a partition may be behind before it skips forward (L11), as estimated from the
 	// offsets it is behind and the mean size of an offset in what was read of it before. Nothing is estimated before
@@ -61,7 +62,7 @@ type Config struct {
 	GiveUpAfter time.Duration
 	// StuckAfter is how long past its deadline an upload that does not return is waited for; then its segment is given
 	// up, while the call keeps its place among MaxInFlightUploads and its buffer until it returns (L3, W5). A Read that
-	// takes as long is cancelled. Default 5 s.
+	// takes as long is cancelled, and its partition pauses at least as long. Default 5 s.
 	StuckAfter time.Duration
 	// Retention is how long segments are kept (retention.Config.Retention). A segment that has not been published after
 	// half of it is given up. Default 1 h.
@@ -78,6 +79,9 @@ type Config struct {
 	// Logger gets one line for each change of state that an operator should see. Default none.
 	Logger *slog.Logger
 }
+
+// unlimited is 36 years in nanoseconds, or an exabyte. What is greater counts as it, so that no sum of such overflows.
+const unlimited = 1 << 60
 
 // withDefaults checks the configuration and fills in the defaults. The error names the field that is wrong.
 func (c Config) withDefaults() (Config, error) {
@@ -114,6 +118,7 @@ func (c Config) withDefaults() (Config, error) {
 		if *d.value == 0 {
 			*d.value = d.def
 		}
+		*d.value = min(*d.value, unlimited)
 	}
 	for _, n := range []struct {
 		name             string
@@ -142,8 +147,12 @@ func (c Config) withDefaults() (Config, error) {
 	if c.MaxBacklogBytes == 0 {
 		c.MaxBacklogBytes = 256 << 20
 	}
+	c.MaxBacklogBytes = min(c.MaxBacklogBytes, unlimited)
 	if c.Linger > 10*time.Second {
 		return c, invalid("Linger is %s, it must be at most 10s", c.Linger)
+	}
+	if c.MaxBacklogAge <= c.Linger/passes { // else everything skips all the time
+		return c, invalid("MaxBacklogAge is %s, it must be above a quarter of Linger, %s", c.MaxBacklogAge, c.Linger)
 	}
 	if c.GiveUpAfter >= c.Retention/2 { // L3
 		return c, invalid("GiveUpAfter is %s, it must be below half of Retention, %s", c.GiveUpAfter, c.Retention)

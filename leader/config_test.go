@@ -2,6 +2,7 @@ package leader_test
 
 import (
 	"context"
+	"math"
 	"testing"
 	"time"
 
@@ -49,9 +50,37 @@ func TestConfigNamesTheWrongField(t *testing.T) {
 			assert.ErrorContains(t, err, field)
 		})
 	}
+	t.Run("MaxBacklogAge below the time between two looks at a partition", func(t *testing.T) {
+		cfg := leader.Config{Storage: store, Metadata: meta, Cluster: cluster, Linger: 4 * time.Second, MaxBacklogAge: time.Second}
+		_, err := leader.New(cfg)
+		require.ErrorIs(t, err, walstorage.ErrInvalidArgument)
+		assert.ErrorContains(t, err, "MaxBacklogAge")
+	})
 	t.Run("defaults", func(t *testing.T) {
 		up, err := leader.New(leader.Config{Storage: store, Metadata: meta, Cluster: cluster})
 		require.NoError(t, err)
 		require.NoError(t, up.Close(context.Background()))
+	})
+}
+
+// A limit that is as great as can be is none: no sum of times overflows, so that nothing counts as stuck, too old or too
+// much at once.
+func TestConfigWithoutLimits(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		g := newRig(t, func(c *leader.Config) {
+			c.MaxBacklogAge, c.MaxBacklogBytes = math.MaxInt64, math.MaxInt64
+			c.StuckAfter, c.Retention, c.GiveUpAfter = math.MaxInt64, math.MaxInt64, math.MaxInt64/32
+		})
+		defer g.close()
+		p := g.lead(0)
+		for range 10 {
+			p.append("a")
+			time.Sleep(50 * time.Millisecond)
+		}
+		g.flush()
+		p.requireWhole()
+		assert.Empty(t, seen(g, &g.skipped))
+		assert.Empty(t, seen(g, &g.given))
+		assert.Empty(t, seen(g, &g.failed))
 	})
 }

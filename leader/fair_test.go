@@ -1,6 +1,7 @@
 package leader_test
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -76,5 +77,42 @@ func TestL9EqualSharesOfASegment(t *testing.T) {
 		for _, p := range parts {
 			p.requireWhole()
 		}
+	})
+}
+
+// L9, L10: a log that hangs until its read is cancelled, again and again, has a small part of the time, and the others
+// have the rest: they are current again between its tries, and skip once for each try at most.
+func TestL9ALogThatHangsDoesNotStarveTheOthers(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		g := newRig(t, nil)
+		defer g.close()
+		p, log := g.leadScripted(0)
+		q := g.lead(1)
+		time.Sleep(time.Millisecond)
+		log.script(func(s *scripted) {
+			s.read = func(ctx context.Context, _ int64, _ []byte) (int, error) {
+				<-ctx.Done()
+				return 0, ctx.Err()
+			}
+		})
+		tries := log.readCalls()
+		const seconds = 5 * 60
+		for range seconds * 20 {
+			p.append("hangs")
+			q.append("tick")
+			time.Sleep(50 * time.Millisecond)
+		}
+		tries = log.readCalls() - tries
+		assert.GreaterOrEqual(t, tries, 3, "it is tried again")
+		assert.LessOrEqual(t, tries, 10)
+		skips, lost := 0, int64(0)
+		for _, s := range seen(g, &g.skipped) {
+			if s.Partition == q.tp {
+				skips, lost = skips+1, lost+s.To-s.From
+			}
+		}
+		assert.LessOrEqual(t, skips, tries)
+		assert.Less(t, lost, int64(seconds*20/6), "most of the others' records go through the store")
+		assert.Equal(t, 1, g.up.Stats().FailedPartitions)
 	})
 }

@@ -65,7 +65,7 @@ func (u *Uploader) release(f *flight) {
 		f.stuck = false
 		u.stuck--
 	}
-	if cap(f.object) > u.keepBytes { // a batch larger than TargetBytes was in it
+	if cap(f.object) > u.keepBytes || f.bodyBytes > u.cfg.TargetBytes { // a batch larger than TargetBytes was in it
 		u.account(-cap(f.object))
 		f.object = nil
 	}

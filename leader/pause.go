@@ -10,7 +10,10 @@ import (
 
 // pause returns how long to wait after so many failures in a row: it doubles from first up to most.
 func pause(failures int, first, most time.Duration) time.Duration {
-	return min(first<<min(failures-1, 16), most)
+	for ; failures > 1 && first < most; failures-- {
+		first *= 2
+	}
+	return min(first, most)
 }
 
 // jittered takes up to a quarter off the pause, as a pure function of the other arguments (D2).

@@ -1,7 +1,9 @@
 package leader_test
 
 import (
+	"context"
 	"fmt"
+	"log/slog"
 	"testing"
 	"time"
 
@@ -284,4 +286,77 @@ func (f *flaky) Read(b []byte) (int, error) {
 	clear(b)
 	b[0] = f.n
 	return len(b), nil
+}
+
+// L8: logs that are slow to read do not keep a segment open: it is sealed after twice the linger and one read at most,
+// and those that were not read yet are in the next one.
+func TestL8SlowLogsDoNotStretchTheLinger(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		const reading = 5 * time.Millisecond
+		g := newRig(t, nil)
+		defer g.close()
+		var parts []*part
+		for i := range int32(100) {
+			p, log := g.leadScripted(i)
+			log.script(func(s *scripted) {
+				s.read = func(ctx context.Context, offset int64, dst []byte) (int, error) {
+					time.Sleep(reading)
+					return s.Log.Read(ctx, offset, dst)
+				}
+			})
+			parts = append(parts, p)
+		}
+		time.Sleep(time.Millisecond)
+		for _, p := range parts {
+			p.append("a")
+		}
+		g.flush()
+		for _, p := range parts {
+			p.requireWhole()
+		}
+		for _, s := range seen(g, &g.sealed) {
+			assert.LessOrEqual(t, s.Open, 20*time.Millisecond+reading)
+		}
+		assert.Less(t, len(seen(g, &g.sealed)), 50, "several to a segment all the same")
+	})
+}
+
+// S3: the buffers of batches larger than TargetBytes are given back, those of a few times TargetBytes too.
+func TestBuffersOfLargeBatchesAreGivenBack(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		const target = 256 << 10
+		g := newRig(t, nil)
+		defer g.close()
+		p := g.lead(0)
+		for _, size := range []int{target + 1, 2 * target, 1 << 20} {
+			for range 16 {
+				p.appendSized(size)
+			}
+			g.flush()
+		}
+		p.requireWhole()
+		assert.Greater(t, g.up.Stats().PeakBufferBytes, int64(8<<20), "there were several at once")
+		assert.LessOrEqual(t, g.up.Stats().BufferBytes, int64(10*target))
+	})
+}
+
+// A source of ids that fails for long is two lines in the log, not one per segment.
+func TestSegmentsThatCannotBeSealedAreReportedOnce(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		out := &lines{}
+		g := newRig(t, func(c *leader.Config) {
+			c.Random, c.Logger = &flaky{failures: 20}, slog.New(slog.NewTextHandler(out, nil))
+		})
+		defer g.close()
+		p := g.lead(0)
+		for range 25 {
+			p.append("a")
+			g.flush()
+		}
+		require.Len(t, seen(g, &g.given), 20)
+		all := out.all()
+		require.Len(t, all, 2)
+		assert.Contains(t, string(all[0]), "segments cannot be sealed")
+		assert.Contains(t, string(all[1]), "segments can be sealed again")
+	})
 }

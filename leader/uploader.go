@@ -67,6 +67,7 @@ type Uploader struct {
 	panicked   map[string]bool
 	storeDown  bool // said in the log
 	logDown    bool // said in the log
+	sealFails  bool // said in the log
 	skipping   bool // said in the log
 	assembled  bool // the assembler has ended
 	stopping   bool // Close was called
@@ -85,7 +86,7 @@ func New(cfg Config) (*Uploader, error) {
 		cfg:           cfg,
 		began:         time.Now(),
 		bufferBytes:   cfg.TargetBytes + cfg.TargetBytes/16, // the index of a hundred slices fits in
-		keepBytes:     2 * (cfg.TargetBytes + cfg.MaxEventBytes),
+		keepBytes:     cfg.TargetBytes + cfg.MaxEventBytes + cfg.TargetBytes/16,
 		wakeAssembler: make(chan struct{}, 1),
 		wakePublisher: make(chan struct{}, 1),
 		partitions:    make(map[segment.PartitionKey]*Leadership),

@@ -16,6 +16,8 @@ const (
 	// The pauses after failures of a partition's log.
 	firstReadPause = 50 * time.Millisecond
 	mostReadPause  = time.Second
+	// mostHangPause is the longest pause after reads that had to be cancelled.
+	mostHangPause = time.Minute
 )
 
 // visit gives one partition its turn: it reads its share of the open segment, or skips forward. Between enter and exit
@@ -330,7 +332,9 @@ func (v *visit) jump(to int64, reason SkipReason) {
 	l.end = max(l.end, to)
 }
 
-// fail says that the partition's log cannot be read. It is tried again after a pause, which doubles (L10).
+// fail says that the partition's log cannot be read. It is tried again after a pause, which doubles (L10). A read that
+// had to be cancelled has held up every partition for StuckAfter: its pauses are at least as long, up to a minute, so that
+// the others have nearly all of the time (L9).
 func (v *visit) fail(err error) {
 	a, l, u := v.a, v.l, v.u
 	u.mu.Lock()
@@ -339,7 +343,11 @@ func (v *visit) fail(err error) {
 	if l.failures == 1 && !v.recovered {
 		v.failed = err
 	}
-	l.retryAt = u.now() + pause(l.failures, firstReadPause, mostReadPause)
+	first, most := firstReadPause, mostReadPause
+	if v.ctx.Err() != nil {
+		first, most = u.cfg.StuckAfter, max(u.cfg.StuckAfter, mostHangPause)
+	}
+	l.retryAt = u.now() + pause(l.failures, first, most)
 	u.mu.Unlock()
 	v.recovered = false
 	l.place = paused
