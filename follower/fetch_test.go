@@ -283,3 +283,25 @@ func (s *writesLater) FetchSegment(ctx context.Context, id walstorage.SegmentID,
 	}
 	return s.WalStorageManager.FetchSegment(ctx, id, offset, dst)
 }
+
+// F4, R10: where a read takes as long as a dozen segments, each is read once, and looking ahead reads none again.
+func TestEachSegmentIsReadOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, p, log, _ := follows(t, nil)
+		defer g.close()
+		g.driver.Fault(func(call storemem.Call) storemem.Fault {
+			if call.Method == "Get" {
+				return storemem.Fault{Delay: time.Duration(100+call.Number%7*13) * time.Millisecond}
+			}
+			return storemem.Fault{}
+		})
+		for range 200 {
+			g.produce(p, 1)
+			g.after(11 * time.Millisecond)
+		}
+		g.after(200 * time.Millisecond)
+		g.equal(p, log)
+		require.Equal(t, 200, g.driver.Calls("Get"))
+		require.Empty(t, g.fallbacks())
+	})
+}

@@ -66,13 +66,16 @@ func (f *Following) step() outcome {
 	if f.fetch != nil && f.fetch.id != entry.ID {
 		f.release(true)
 	}
-	if f.fetch == nil {
+	first := f.fetch == nil
+	if first {
 		f.fetch = f.r.fetcher.want(entry.ID, entry.ObjectSize)
-		f.lookAhead(slice.LastOffset + 1)
 	}
 	select {
 	case <-f.fetch.done:
 	default:
+		if first {
+			f.lookAhead(slice.LastOffset + 1)
+		}
 		return outcome{kind: waiting, fetched: f.fetch.done}
 	}
 	if err := f.fetch.err; err != nil {
@@ -100,7 +103,8 @@ func (f *Following) step() outcome {
 const entriesAhead = 8
 
 // lookAhead has fetched what comes after offset and was not fetched when its event came: there was no room, or the
-// partition did not use the store at the time. One read after the other would be too slow to catch up with (F4).
+// partition did not use the store at the time. One read after the other would be too slow to catch up with (F4). It is
+// called while the partition waits, so that nothing is looked ahead for that has been used meanwhile.
 func (f *Following) lookAhead(offset int64) {
 	for range entriesAhead {
 		entry, verdict := f.r.store.After(f.partition, offset)
