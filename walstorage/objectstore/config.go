@@ -75,9 +75,13 @@ type Config struct {
 	// 1 s.
 	ProbeMin time.Duration
 	ProbeMax time.Duration
-	// ReleasePerSecond is the rate at which waiting calls are let go once the gate is open again. Default: 1,000.
+	// ReleasePerSecond is the rate at which waiting calls are let go in the first second after the gate has opened again;
+	// while there are any it doubles with each further second. Default: 1,000.
 	ReleasePerSecond int
 }
+
+// unlimited is 36 years. What is longer counts as it, so that no sum of such overflows.
+const unlimited = time.Duration(1 << 60)
 
 // withDefaults checks the configuration once and fills in its defaults. The error is of kind
 // walstorage.ErrInvalidArgument and names the field; Cluster and Prefix are checked by walstorage.NewKeys.
@@ -104,6 +108,7 @@ func (c Config) withDefaults() (Config, error) {
 		if *d.field == 0 {
 			*d.field = d.standard
 		}
+		*d.field = min(*d.field, unlimited)
 	}
 	numbers := []struct {
 		name     string

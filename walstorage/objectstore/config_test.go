@@ -1,8 +1,10 @@
 package objectstore_test
 
 import (
+	"math"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -125,4 +127,25 @@ func TestRetryAfterHeader(t *testing.T) {
 		assert.Equal(t, want, objectstore.RetryAfter(value, now), "%q", value)
 		assert.Equal(t, want, objectstore.RetryAfter(value, now.In(time.FixedZone("", 3600))), "%q", value)
 	}
+}
+
+// A time that is as long as can be is no limit: no sum of times overflows and ends an attempt before it has begun.
+func TestConfigWithoutLimits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const longest = time.Duration(math.MaxInt64)
+		manager, driver := newManager(t, objectstore.Config{
+			AttemptTimeout: longest, AttemptTimeoutPerMiB: longest, BulkAttemptTimeout: longest, MaxRetryTime: longest,
+			BackoffCap: longest, RetryAfterCap: longest, ProbeMax: longest, GateFailures: 1,
+		}, memory.Config{})
+		driver.Fault(func(call memory.Call) memory.Fault {
+			if call.Number <= 3 {
+				return memory.Fault{Err: busy()}
+			}
+			return memory.Fault{Delay: time.Second}
+		})
+		for _, name := range []string{"upload", "fetch", "stat", "list", "delete"} {
+			require.NoError(t, calls[name].run(t.Context(), manager), name)
+			assert.LessOrEqual(t, driver.Calls(calls[name].method), 4, "three that fail, if it is the first of its kind")
+		}
+	})
 }

@@ -10,7 +10,7 @@
 //
 // Retries go through a gate, one for uploads, one for reads and one for deletes and lists. After ten failures in a row,
 // not of one call but of all calls of that kind, it shuts: one probe at a time goes out for all, 50 ms to 1 s apart, and
-// the first answer lets the waiting calls go, a thousand a second. So an outage costs the store a request a second and
+// the first answer lets the waiting calls go, a thousand in the first second, then twice as many each second. So an outage costs the store a request a second and
 // loses no call whose context lives through it.
 //
 // # How to write a driver

@@ -11,7 +11,8 @@ import (
 // gate paces the calls of one kind while the store fails. It is open as long as the store answers. After a number of
 // retryable failures in a row it shuts: calls wait in one queue, and the first of them goes out as a probe, for all,
 // at growing intervals. The first answer opens the gate, and those who waited leave at a bounded rate, in the order in
-// which they came; newcomers line up behind them until the queue is empty.
+// which they came; newcomers line up behind them until the queue is empty. The rate doubles each second, so that it comes
+// to be empty however many newcomers there are.
 //
 // It has no goroutine. The call at the head of the queue watches the time, and whoever leaves wakes the next head. What
 // a woken call does is decided under the mutex in a fixed order and not by the case that a select happened to choose
@@ -28,6 +29,7 @@ type gate struct {
 	inARow  int
 	shut    bool
 	since   time.Time     // of the last shutting
+	opened  time.Time     // when it opened last
 	probe   int           // number of the probe that is out, 0 for none
 	probes  int           // counts them
 	overdue time.Time     // when the probe that is out counts as lost
@@ -159,7 +161,7 @@ func (g *gate) admit(place *list.Element, timeout time.Duration) (p pass, wait t
 		if earliest := now.Add(-lateness); g.next.Before(earliest) {
 			g.next = earliest
 		}
-		g.next = g.next.Add(g.release)
+		g.next = g.next.Add(g.release >> min(uint64(now.Sub(g.opened)/time.Second), 62))
 	}
 	if g.shut {
 		p.probe = g.probe
@@ -203,7 +205,8 @@ func (g *gate) done(p pass, result outcome, retryAfter time.Duration, err error)
 		if g.shut {
 			open, outage, g.last = true, time.Since(g.since), nil
 			g.shut, g.probe = false, 0
-			g.next = time.Now()
+			g.opened = time.Now()
+			g.next = g.opened
 		}
 	case failed:
 		now := time.Now()

@@ -104,6 +104,43 @@ func TestGateProbesAndReleases(t *testing.T) {
 	})
 }
 
+// The gate is done with an outage although more calls come in than it lets go at first: the rate doubles each second, and
+// then nobody waits any more. With a fixed rate the queue would grow for as long as the load lasts.
+func TestGateIsDoneWithAnOutageUnderLoad(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		manager, driver := newManager(t, objectstore.Config{ReleasePerSecond: 10, GateFailures: 1}, memory.Config{})
+		start := time.Now()
+		up := start.Add(5 * time.Second)
+		var opened time.Time
+		var answered [30]int // by second
+		driver.Fault(func(memory.Call) memory.Fault {
+			if time.Now().Before(up) {
+				return memory.Fault{Err: busy()}
+			}
+			if opened.IsZero() {
+				opened = time.Now()
+			}
+			answered[time.Since(opened)/time.Second]++
+			return memory.Fault{}
+		})
+		var all sync.WaitGroup
+		for n := range 30 * 20 { // 30 a second for 20 s
+			time.Sleep(time.Second/30 + 1)
+			all.Go(func() {
+				began := time.Now()
+				assert.NoError(t, manager.UploadSegment(t.Context(), segment(n), nil))
+				if began.After(up.Add(6 * time.Second)) {
+					assert.Zero(t, time.Since(began), "nobody waits any more")
+				}
+			})
+		}
+		all.Wait()
+		assert.InDelta(t, 11, answered[0], 2)
+		assert.InDelta(t, 20, answered[1], 2)
+		assert.InDelta(t, 40, answered[2], 2)
+	})
+}
+
 // One gate for each kind of call: uploads that are throttled hold up no fetch and no delete.
 func TestGatesAreIndependent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

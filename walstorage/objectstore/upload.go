@@ -15,7 +15,8 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // transferTimeout is the deadline of one attempt that moves size bytes.
 func (c *Config) transferTimeout(size int64) time.Duration {
-	return c.AttemptTimeout + time.Duration(float64(c.AttemptTimeoutPerMiB)*float64(size)/(1<<20))
+	growth := float64(c.AttemptTimeoutPerMiB) * float64(size) / (1 << 20)
+	return c.AttemptTimeout + time.Duration(min(growth, float64(unlimited)))
 }
 
 // UploadSegment implements [walstorage.WalStorageManager].
