@@ -324,18 +324,18 @@ func TestL8SlowLogsDoNotStretchTheLinger(t *testing.T) {
 // S3: the buffers of batches larger than TargetBytes are given back, those of a few times TargetBytes too.
 func TestBuffersOfLargeBatchesAreGivenBack(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		const target = 256 << 10
-		g := newRig(t, nil)
+		const target = 32 << 10
+		g := newRig(t, func(c *leader.Config) { c.TargetBytes = target })
 		defer g.close()
 		p := g.lead(0)
-		for _, size := range []int{target + 1, 2 * target, 1 << 20} {
+		for _, size := range []int{target + 1, 2 * target, 4 * target} {
 			for range 16 {
 				p.appendSized(size)
 			}
 			g.flush()
 		}
 		p.requireWhole()
-		assert.Greater(t, g.up.Stats().PeakBufferBytes, int64(8<<20), "there were several at once")
+		assert.Greater(t, g.up.Stats().PeakBufferBytes, int64(32*target), "there were several at once")
 		assert.LessOrEqual(t, g.up.Stats().BufferBytes, int64(10*target))
 	})
 }
