@@ -98,7 +98,7 @@ func (p *process) build() {
 	if c.cfg.Store != nil {
 		c.cfg.Store(p.id, &storing)
 	}
-	p.storage, err = objectstore.New(driver, storing)
+	p.storage, err = objectstore.New(gated{driver, p}, storing)
 	c.must(err)
 	log, err := c.topic.topic.Open(memlog.Options{Broker: p.id, BrokerEpoch: p.epoch, Faults: c.topic.faultsFor(p)})
 	c.must(err)

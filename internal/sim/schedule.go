@@ -70,6 +70,15 @@ func deed(c chance, op uint64, broker, other int32, part int) (what string, do f
 		{2, "the clock of {broker} is wrong", func(c *Cluster) { c.Skew(broker, skew) }},
 		{2, "records of {partition} are deleted", func(c *Cluster) { c.deleteSome(part) }},
 		{2, "batches of {partition} are compacted on {broker}", func(c *Cluster) { c.compactSome(part, broker) }},
+		{2, "a new epoch of the leader of {partition}", func(c *Cluster) {
+			if c.controller.view(c.parts[part]).leader != nobody {
+				c.controller.bump(c.parts[part])
+			}
+		}},
+		{1, "reports of {broker} are lost", func(c *Cluster) { c.LoseReports(broker) }},
+		{1, "ordinary fetches of {broker} are lost", func(c *Cluster) { c.LoseFetches(broker) }},
+		{3, "messages of {broker} arrive", func(c *Cluster) { c.BringAll(broker) }},
+		{1, "downloads of {broker} are held", func(c *Cluster) { c.Hold([]string{"Get"}, broker) }},
 		{2, "{broker} flushes", func(c *Cluster) { c.Flush(broker) }},
 	}
 	sum := 0
@@ -116,6 +125,7 @@ func (c *Cluster) Recover() {
 	for _, b := range c.brokerIDs() {
 		c.EventsBehind(b, 0)
 		c.Hearing(b)
+		c.BringAll(b)
 		c.Skew(b, 0)
 		c.Restart(b)
 	}

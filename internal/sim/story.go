@@ -327,7 +327,7 @@ func (c *Cluster) StoreUp() {
 	})
 }
 
-// Hold makes the store hold the requests of some kinds without an answer, until StoreUp or their deadline.
+// Hold makes the store hold the requests of some kinds, Put or Get, without an answer, until StoreUp or their deadline.
 func (c *Cluster) Hold(methods []string, brokers ...int32) {
 	c.weather.each(methods, brokers, func(s sky) {
 		if c.weather.held[s] == nil {

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -8,6 +9,7 @@ import (
 	"time"
 
 	"github.com/walhop/walhop/walstorage"
+	"github.com/walhop/walhop/walstorage/objectstore"
 	"github.com/walhop/walhop/walstorage/objectstore/memory"
 )
 
@@ -41,6 +43,42 @@ type weather struct {
 	slow     map[sky]float64 // bytes per second
 	free     map[sky]time.Time
 	poisoned func(method string, id walstorage.SegmentID) error // nil, or what becomes of requests for some segments
+}
+
+// gated is the driver of one process, whose requests can be held before they go out. What happens after a gate has opened
+// is reckoned from then, so that it happens at an instant of the broker's own (D2).
+type gated struct {
+	objectstore.Driver
+	process *process
+}
+
+// wait holds a request as long as requests of its kind are held.
+func (g gated) wait(ctx context.Context, method string) error {
+	w := g.process.cluster.weather
+	w.mu.Lock()
+	gate := w.held[sky{method, g.process.id}]
+	w.mu.Unlock()
+	if gate != nil {
+		select {
+		case <-gate:
+		case <-ctx.Done():
+		}
+	}
+	return ctx.Err()
+}
+
+func (g gated) Put(ctx context.Context, key string, body *objectstore.Body, crc32c uint32) error {
+	if err := g.wait(ctx, "Put"); err != nil {
+		return err
+	}
+	return g.Driver.Put(ctx, key, body, crc32c)
+}
+
+func (g gated) Get(ctx context.Context, key string, offset int64, dst []byte) error {
+	if err := g.wait(ctx, "Get"); err != nil {
+		return err
+	}
+	return g.Driver.Get(ctx, key, offset, dst)
 }
 
 // sky is one kind of request of one broker.
@@ -95,7 +133,7 @@ func (w *weather) decide(p *process, call memory.Call) memory.Fault {
 		w.free[under] = from.Add(time.Duration(float64(call.Size) / rate * float64(time.Second)))
 		latency += w.free[under].Sub(now)
 	}
-	fault := memory.Fault{Wait: w.held[under]}
+	var fault memory.Fault
 	if err := w.refused[under]; err != nil {
 		fault.Err = err
 		latency = a.chance.between(op, "refusal", time.Millisecond, 4*time.Millisecond)
