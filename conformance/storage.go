@@ -76,6 +76,7 @@ type handle struct {
 	walstorage.WalStorageManager
 	c        *T
 	attempts atomic.Int64
+	finished bool // by the goroutine of the case alone
 }
 
 // done is deferred by every method: it looks at the error that the manager returned, and turns a panic into a failure of
@@ -154,12 +155,19 @@ func (c *T) openAt(at place) *handle {
 		h.WalStorageManager = m
 	}
 	require.NotNil(c, h.WalStorageManager, "Config.Open returned nil")
-	c.Cleanup(func() {
-		if err := h.Close(); err != nil {
-			c.Errorf("closing a handle: %v", err)
-		}
-	})
+	c.Cleanup(func() { h.finish() })
 	return h
+}
+
+// finish closes the handle if the case has not finished it before, and so waits for what goes on in the background.
+func (h *handle) finish() {
+	if h.finished {
+		return
+	}
+	h.finished = true
+	if err := h.Close(); err != nil {
+		h.c.Errorf("closing a handle: %v", err)
+	}
 }
 
 // wrap makes a handle of a manager that the configuration opened in another way.
