@@ -27,6 +27,7 @@ type disk struct {
 	checkedEpoch int32
 	checkedTo    int64
 	end          int64 // the log's end after the last operation
+	lowered      bool  // the operation truncates: the end may fall
 	// highWatermark is the checkpoint on disk.
 	highWatermark int64
 	traffic       Traffic
@@ -81,9 +82,13 @@ func (m *mount) do(ctx context.Context, op func(log *memory.Log) error) error {
 	return err
 }
 
-// noteEnd keeps the book of how long the log's end stands still.
+// noteEnd looks where the log's end has come to, and keeps the book of how long it stands still.
 func (d *disk) noteEnd() {
 	end, _ := d.log.End()
+	if end < d.end && !d.lowered {
+		d.cluster.violate("%s: the log's end falls from %d to %d though nobody asked for a truncation", d.who, d.end, end)
+	}
+	d.lowered = false
 	if end == d.end {
 		return
 	}
@@ -171,7 +176,7 @@ func (m *mount) appendFetched(ctx context.Context, leaderEpoch int32, offset int
 		if first, err := batch.ParseHeader(batches); err == nil && first.BaseOffset < offset && log.Start() == offset && log.Size() == 0 {
 			// A log that was emptied to start inside a batch starts at that batch, as in Kafka.
 			log.TruncateFullyAndStartAt(first.BaseOffset)
-			offset = first.BaseOffset
+			offset, m.lowered = first.BaseOffset, true
 		}
 		if err := log.AppendAsFollower(ctx, leaderEpoch, offset, batches); err != nil {
 			return err
@@ -240,7 +245,8 @@ func (d *disk) verify(leaderEpoch int32) {
 // truncated notes a truncation that the broker asked for; why says who did. It is called with mu held, by an op of do.
 func (m *mount) truncated(why string, before int64) {
 	after, _ := m.log.End()
-	m.checkedEpoch = -1
+	m.checkedEpoch, m.lowered = -1, true
+	m.cluster.count("truncation")
 	m.cluster.trace.add(m.who, "truncates from %d to %d, "+why, before, after)
 }
 

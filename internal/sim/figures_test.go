@@ -72,7 +72,7 @@ func TestHalfAnHourWithout(t *testing.T) {
 func TestAMinuteWithoutGet(t *testing.T) {
 	t.Parallel()
 	history(t, "a minute without GET", Config{}, func(t *testing.T, c *Cluster) {
-		c.Load(c.Part(0), 100*time.Millisecond, AcksAll)
+		c.Load(c.Part(0), 200*time.Millisecond, AcksAll)
 		c.Run(2 * time.Second)
 		c.GetsDown()
 		c.Run(time.Minute)
@@ -123,7 +123,7 @@ func TestSteadyLoad(t *testing.T) {
 			producer := c.Load(c.Part(0), 15*time.Millisecond, AcksAll)
 			c.Load(c.Part(1), 100*time.Millisecond, AcksAll)
 			c.Load(c.Part(2), 1700*time.Millisecond, AcksLeader)
-			c.Run(10 * time.Second)
+			c.Run(6 * time.Second)
 			traffic := c.TakeTraffic()
 			t.Logf("%s; acks=all p50 %s", traffic, Percentile(producer.TakeLatencies(), 50))
 			require.Empty(t, c.Fallbacks(begun))

@@ -190,7 +190,7 @@ func TestOnlyTheGetsFail(t *testing.T) {
 		require.Zero(t, c.ISRMoves())
 	})
 	history(t, "only the GETs fail, the followers alone", Config{Replicas: [][]int32{{1, 3}}}, func(t *testing.T, c *Cluster) {
-		c.Load(c.Part(0), 50*time.Millisecond, AcksAll)
+		c.Load(c.Part(0), 100*time.Millisecond, AcksAll)
 		c.GetsDown()
 		c.Run(20 * time.Second)
 		c.TakeTraffic()
@@ -273,8 +273,8 @@ func TestH4WhatAGapMeans(t *testing.T) {
 		busy, idle, other := c.Part(0), c.Part(1), c.Part(2)
 		// Given partitions of two leaders, one of the first idle,
 		c.Produce(idle, 3)
-		c.Load(busy, 50*time.Millisecond, AcksAll)
-		c.Load(other, 50*time.Millisecond, AcksAll)
+		c.Load(busy, 100*time.Millisecond, AcksAll)
+		c.Load(other, 100*time.Millisecond, AcksAll)
 		c.Run(5 * time.Second)
 		begun := c.Now()
 		// when an event of the first leader cannot be read,
@@ -287,7 +287,7 @@ func TestH4WhatAGapMeans(t *testing.T) {
 	})
 	history(t, "H4 a new epoch of a broker begins at 0", Config{Replicas: [][]int32{{1, 2, 3}, {2, 1, 3}}}, func(t *testing.T, c *Cluster) {
 		// Given a subscriber that misses the first events of a broker that has restarted,
-		c.Load(c.Part(0), 20*time.Millisecond, AcksLeader)
+		c.Load(c.Part(0), 50*time.Millisecond, AcksLeader)
 		c.Run(time.Second)
 		c.Kill(1)
 		c.Deaf(3)

@@ -48,7 +48,7 @@ func TestC3NoAppendBeforeTheGate(t *testing.T) {
 }
 
 // C4, R11: a slice's epoch is that of the Lead under which its first byte was read (L4); Resign and Lead close it, and
-// nobody else's bytes are touched.
+// nobody else's bytes are touched (redpanda#4007, second case).
 func TestC4EpochOfTheRead(t *testing.T) {
 	t.Parallel()
 	cfg := Config{Replicas: [][]int32{{1, 2, 3}, {1, 2, 3}}, Leader: lingering(800 * time.Millisecond), Follower: lingers(800 * time.Millisecond)}
@@ -153,6 +153,28 @@ func TestR2TruncationInsideTheFetch(t *testing.T) {
 		c.Until(soon, "3 follows 2", func() bool {
 			return c.State(c.Part(0), 3).Epoch == 1 && c.State(c.Part(0), 3).Kind == follower.Replicating
 		})
+	})
+}
+
+// KAFKA-10706: elections without new data leave no follower that truncates for ever.
+func TestElectionsWithoutData(t *testing.T) {
+	t.Parallel()
+	history(t, "KAFKA-10706", Config{}, func(t *testing.T, c *Cluster) {
+		// Given a log of which every broker has all,
+		c.Produce(c.Part(0), 100)
+		c.AwaitConverged(time.Second)
+		c.Until(time.Second, "it is committed", func() bool { return c.HighWatermark(c.Part(0), 1) == 100 })
+		// when leaders come and go without a record, and one writes again,
+		for _, next := range []int32{2, 3, 1, 3, 2} {
+			c.Elect(c.Part(0), next)
+			c.Run(20 * time.Millisecond)
+		}
+		c.Produce(c.Part(0), 5)
+		c.AwaitConverged(stalled)
+		c.Run(10 * time.Second)
+		// then nobody has truncated anything.
+		require.Zero(t, c.Counts()["truncation"])
+		require.Equal(t, int64(105), c.HighWatermark(c.Part(0), 2))
 	})
 }
 

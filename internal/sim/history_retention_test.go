@@ -39,7 +39,7 @@ func TestN2Retention(t *testing.T) {
 	t.Parallel()
 	history(t, "N2 age alone", sweeping(Config{}), func(t *testing.T, c *Cluster) {
 		// Given load, then quiet, while sweepers run, when the time is up,
-		p := c.Load(c.Part(0), time.Second, AcksAll)
+		p := c.Load(c.Part(0), 2*time.Second, AcksAll)
 		c.Run(keep)
 		require.NotZero(t, len(c.Objects()))
 		require.Equal(t, c.Counts()["sealed by linger"], len(c.Objects()), "nothing is deleted before")
@@ -64,7 +64,7 @@ func TestN2Retention(t *testing.T) {
 	history(t, "N2 a publication later than the retention", sweeping(Config{}), func(t *testing.T, c *Cluster) {
 		// Given a metadata log that is down for longer than the retention, when it is back, then no event names a segment
 		// that is gone: it was given up long ago.
-		c.Load(c.Part(0), time.Second, AcksAll)
+		c.Load(c.Part(0), 2*time.Second, AcksAll)
 		c.MetadataDown(1)
 		c.Run(keep + grace + 2*time.Minute)
 		c.MetadataUp(1)
@@ -83,7 +83,7 @@ func TestR13Clocks(t *testing.T) {
 	history(t, "R13 a clock two hours behind", sweeping(Config{}), func(t *testing.T, c *Cluster) {
 		// Given a leader whose clock is behind by more than the retention,
 		c.Skew(1, -2*time.Hour)
-		c.Load(c.Part(0), 500*time.Millisecond, AcksAll)
+		c.Load(c.Part(0), time.Second, AcksAll)
 		// then its segments live as long as all others: nobody falls back.
 		c.Run(5 * time.Minute)
 		require.Equal(t, c.Counts()["sealed by linger"], len(c.Objects()))
@@ -92,7 +92,7 @@ func TestR13Clocks(t *testing.T) {
 	history(t, "R13 a sweeper two hours ahead", sweeping(Config{}), func(t *testing.T, c *Cluster) {
 		// Given a leader whose clock is ahead by more than the retention, which is also the clock that it sweeps by, then
 		// it deletes nothing that is alive,
-		p := c.Load(c.Part(0), 500*time.Millisecond, AcksAll)
+		p := c.Load(c.Part(0), time.Second, AcksAll)
 		c.Run(time.Minute)
 		c.Skew(1, 2*time.Hour)
 		c.Run(5 * time.Minute)
@@ -119,7 +119,7 @@ func TestR13Clocks(t *testing.T) {
 func TestRetentionRace(t *testing.T) {
 	t.Parallel()
 	history(t, "a delete that races a reader", Config{}, func(t *testing.T, c *Cluster) {
-		c.Load(c.Part(0), 20*time.Millisecond, AcksAll)
+		c.Load(c.Part(0), 50*time.Millisecond, AcksAll)
 		c.Run(time.Second)
 		begun := c.Now()
 		// Given a reader held up at the store, when what it wants is deleted under it,

@@ -12,7 +12,7 @@ import (
 	"github.com/walhop/walhop/metadata/memlog"
 )
 
-// C2: a follower that lacks something and hears nothing must not stand still for ever. Two rules see to that: Follow
+// C2, litestream#1515: a follower that lacks something and hears nothing must not stand still for ever. Two rules see to that: Follow
 // begins with one ordinary fetch (F6), and an Observe that shows the leader ahead counts down to Stalled (F6).
 
 // soon is enough for an ordinary fetch, and far below StallAfter.
@@ -128,7 +128,7 @@ func TestC2eOnlyTheLeaderIsCutOff(t *testing.T) {
 	} {
 		history(t, "C2e "+what.name, Config{}, func(t *testing.T, c *Cluster) {
 			// Given followers whose store is healthy and who therefore get neither an event nor an error,
-			c.Load(c.Part(0), 100*time.Millisecond, AcksAll)
+			c.Load(c.Part(0), 250*time.Millisecond, AcksAll)
 			c.Run(time.Second)
 			begun := c.Now()
 			what.off(c)
@@ -160,8 +160,8 @@ func TestC2fALogThatCannotBeRead(t *testing.T) {
 	} {
 		history(t, "C2f "+how.name, Config{Replicas: [][]int32{{1, 2, 3}, {1, 2, 3}}, ExpectPanics: true}, func(t *testing.T, c *Cluster) {
 			// Given two partitions, when the uploader cannot read the log of one,
-			c.Load(c.Part(0), 40*time.Millisecond, AcksAll)
-			c.Load(c.Part(1), 40*time.Millisecond, AcksAll)
+			c.Load(c.Part(0), 120*time.Millisecond, AcksAll)
+			c.Load(c.Part(1), 120*time.Millisecond, AcksAll)
 			c.Run(time.Second)
 			begun := c.Now()
 			c.Reads(c.Part(0), 1, how.fault)

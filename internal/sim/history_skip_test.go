@@ -32,14 +32,14 @@ func TestH1bTheTailIsCurrentAtOnce(t *testing.T) {
 	t.Parallel()
 	history(t, "H1(b)", Config{}, func(t *testing.T, c *Cluster) {
 		// Given a store that is down for a minute under load,
-		c.Load(c.Part(0), 40*time.Millisecond, AcksAll)
+		c.Load(c.Part(0), 80*time.Millisecond, AcksAll)
 		c.StoreDown()
 		c.Run(time.Minute)
 		before := uploadedBytes(c, c.Part(0))
 		// when it is back, then all comes through it within seconds, and what it missed is never uploaded.
 		c.StoreUp()
 		backAtTheStore(t, c)
-		require.Less(t, uploadedBytes(c, c.Part(0))-before, int64(14*25*175), "of 1,700 records, 200 are of these 8 s and 75 of MaxBacklog")
+		require.Less(t, uploadedBytes(c, c.Part(0))-before, int64(20*13*175), "of 850 records, those of these 8 s, of GiveUpAfter and of MaxBacklog")
 		require.Positive(t, c.Counts()["skip: "+string(leader.SkipAge)]+c.Counts()["given up"])
 		require.Zero(t, c.ISRMoves())
 	})
@@ -137,7 +137,7 @@ func backAtTheStoreWith(t *testing.T, c *Cluster, part *Partition) {
 }
 
 // H3: the event is an envelope around exactly the object's index; its sequence is taken when it is first handed to
-// Publish (L3).
+// Publish (L3). What can never be stored wedges nothing behind it (tiered-storage-for-apache-kafka#820, inkless#260).
 func TestH3SequenceOrderAndGivenUpSegments(t *testing.T) {
 	t.Parallel()
 	history(t, "H3(1)", Config{Replicas: [][]int32{{1, 2, 3}, {1, 2, 3}}}, func(t *testing.T, c *Cluster) {
@@ -164,7 +164,7 @@ func TestH3SequenceOrderAndGivenUpSegments(t *testing.T) {
 	})
 	history(t, "H3(2) and R3(b): an upload that can never succeed", Config{Replicas: [][]int32{{1, 2, 3}, {1, 2, 3}}}, func(t *testing.T, c *Cluster) {
 		// Given load on two partitions, when the store refuses one segment for good,
-		c.Load(c.Part(0), 20*time.Millisecond, AcksAll)
+		c.Load(c.Part(0), 40*time.Millisecond, AcksAll)
 		c.Load(c.Part(1), 60*time.Millisecond, AcksAll)
 		c.Run(time.Second)
 		begun := c.Now()
@@ -193,7 +193,7 @@ func TestH3SequenceOrderAndGivenUpSegments(t *testing.T) {
 	})
 	history(t, "H3(3) and R3(a): an event that can never be stored", Config{}, func(t *testing.T, c *Cluster) {
 		// Given load, when the metadata log refuses one event for good,
-		c.Load(c.Part(0), 20*time.Millisecond, AcksAll)
+		c.Load(c.Part(0), 40*time.Millisecond, AcksAll)
 		c.Run(time.Second)
 		begun := c.Now()
 		refused := int64(len(c.Events())) + 5
@@ -315,7 +315,7 @@ func TestR12Sequences(t *testing.T) {
 	})
 }
 
-// N4, L6: small ones: what lands late, what a zombie writes.
+// N4, L6, redpanda#4007: small ones: what lands late, what a zombie writes.
 func TestN4LateLandingsAndZombies(t *testing.T) {
 	t.Parallel()
 	history(t, "N4 uploads that time out and land later", Config{}, func(t *testing.T, c *Cluster) {
