@@ -65,6 +65,13 @@ func newCluster(dir string, linger time.Duration) (c *cluster, err error) {
 		}
 		c.brokers = append(c.brokers, b)
 	}
+	// Each leader learns of each registration before the first report: what a broker reported before it restarted counts no
+	// longer.
+	for _, b := range c.brokers {
+		for _, other := range c.brokers {
+			b.tracker.Registered(other.id, other.epoch)
+		}
+	}
 	return c, nil
 }
 

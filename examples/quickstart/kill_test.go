@@ -322,7 +322,7 @@ func (f *killFollower) FetchFromLeader(ctx context.Context, p segment.TopicIDPar
 	if to < 0 {
 		to = leo
 	}
-	if batches = below(batches, to); len(batches) == 0 {
+	if batches = below(batches, to); end >= to || len(batches) == 0 {
 		return leo, nil
 	}
 	return leo, log.AppendAsFollower(ctx, epoch, end, batches)

@@ -85,7 +85,7 @@ func (b *broker) FetchFromLeader(ctx context.Context, id segment.TopicIDPartitio
 			to = leaderLEO
 		}
 		batches := below(f.batches, to)
-		if len(batches) == 0 {
+		if end >= to || len(batches) == 0 {
 			return leaderLEO, nil
 		}
 		if err := p.log.AppendAsFollower(ctx, epoch, end, batches); err != nil {
@@ -95,10 +95,11 @@ func (b *broker) FetchFromLeader(ctx context.Context, id segment.TopicIDPartitio
 	return leaderLEO, ctx.Err()
 }
 
-// below returns the whole batches that begin below the offset to: a range that was asked for has an end (F5).
+// below returns the first batch and those after it that begin below the offset to: a range that was asked for has an end
+// (F5), and where compaction has taken what lay before it, the first batch leads past it.
 func below(batches []byte, to int64) []byte {
 	n := 0
-	for n < len(batches) && baseOffset(batches[n:]) < to {
+	for n < len(batches) && (n == 0 || baseOffset(batches[n:]) < to) {
 		n += batchLength(batches[n:])
 	}
 	return batches[:n]
