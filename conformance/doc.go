@@ -13,7 +13,7 @@
 //
 // # What to write
 //
-// For anything that is an object store, implement objectstore.Driver: six methods and some 200 lines. Each call is one
+// For anything that is an object store, implement objectstore.Driver: seven methods and some 200 lines. Each call is one
 // attempt. objectstore.Manager adds retries, deadlines, argument checks, closing and hooks, once for all stores. What is
 // hard about a driver is telling its errors apart, because everybody downstream decides by them:
 //

@@ -18,7 +18,7 @@ type MetadataConfig struct {
 	Open func(tb testing.TB, topic string, broker int32, brokerEpoch int64) metadata.Log
 
 	// Invalid holds one attempt to construct a log for each field of its configuration that can be wrong, by the name
-	// of the field. Each must fail with an error that names the field (A2).
+	// of the field. Each must fail with an error that names the field (Q32).
 	Invalid map[string]func() error
 
 	// Damage makes the newest stored event of the broker unreadable, for every reader that has not come to it: by a

@@ -42,7 +42,7 @@ type Config struct {
 	// takes. Default 512 KiB, at least 4 KiB.
 	MaxEventBytes int
 	// MaxInFlightUploads is the number of segments sealed and not yet published (L3). The uploader holds at most
-	// MaxInFlightUploads + 2 times TargetBytes of memory for segments, more only while batches larger than TargetBytes
+	// (MaxInFlightUploads + 2) x TargetBytes of memory for segments, more only while batches larger than TargetBytes
 	// are on their way. Default 8, at most 1,024.
 	MaxInFlightUploads int
 

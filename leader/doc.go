@@ -30,7 +30,7 @@
 //
 // # Memory and cost
 //
-// Segments take at most MaxInFlightUploads + 2 times TargetBytes of memory, however far the uploader is behind, and their
+// Segments take at most (MaxInFlightUploads + 2) x TargetBytes of memory, however far the uploader is behind, and their
 // indexes; batches larger than TargetBytes come on top of it while they are on their way. A Put and an event are paid for
 // each segment, at most one each linger while the load is below TargetBytes per linger.
 package leader

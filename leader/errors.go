@@ -30,6 +30,7 @@ type StaleEpochError struct {
 	Epoch, Newest int32
 }
 
+// Error names the partition and both epochs.
 func (e *StaleEpochError) Error() string {
 	return fmt.Sprintf("leader: Lead of %s in leader epoch %d, %d has been led", e.Partition, e.Epoch, e.Newest)
 }
@@ -45,6 +46,7 @@ type PanicError struct {
 	Value any
 }
 
+// Error names the call and the value.
 func (e *PanicError) Error() string { return fmt.Sprintf("leader: panic in %s: %v", e.Where, e.Value) }
 
 // Unwrap returns the value if it is an error.

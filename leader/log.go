@@ -35,6 +35,7 @@ type ShortBufferError struct {
 	Need int
 }
 
+// Error names the size that is needed.
 func (e *ShortBufferError) Error() string {
 	return fmt.Sprintf("leader: buffer is too small for the next batch of %d bytes", e.Need)
 }

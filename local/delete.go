@@ -13,7 +13,7 @@ import (
 )
 
 // Delete implements objectstore.Driver (W9). It removes files and nothing else: their directories stay, since an upload
-// may be about to make a file there (F9), until Sweep finds them empty and long out of use.
+// may be about to make a file there (case F9), until Sweep finds them empty and long out of use.
 //
 // A delete is not synced. After a power cut a deleted object may be back, and is deleted again by the next full list
 // of the retention sweeper. An upload of the same key that follows the delete is durable nevertheless.

@@ -9,11 +9,11 @@
 //
 // # What the file system must do
 //
-// It needs hard links, of which link(2) makes one atomically and never in place of a name that exists; fsync for
-// files and for directories; and a rename-free life: what others than this package put in the tree stays untouched,
-// but they must not move its directories. [New] checks what can be checked, and says in one error what is missing; so
-// FAT, exFAT and most object stores mounted through FUSE are refused. On a file system that folds case (macOS by
-// default), no two clusters or prefixes may differ by case alone.
+// It needs hard links, of which link(2) makes one atomically and never in place of a name that exists, and fsync for
+// files and for directories. [New] checks what can be checked, and says in one error what is missing; so FAT, exFAT and
+// most object stores mounted through FUSE are refused. Nobody may rename the directories of the tree while it is in use;
+// files of others in it are left alone. On a file system that folds case (macOS by default), no two clusters or prefixes
+// may differ by case alone.
 //
 // Files are made with [Config].FileMode and DirMode (0640 and 0750) less the umask, and belong to the user that runs the
 // broker. Paths are confined to the root by os.Root: a symbolic link that leads out of it is refused. Links that stay

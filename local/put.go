@@ -38,7 +38,7 @@ var writeBuffers = sync.Pool{New: func() any { return new([writeBytes]byte) }}
 //  6. return.
 //
 // A crash leaves no more than a temporary name, which no list shows and a sweep removes. The file stands in its
-// directory from step 1 on, so that nobody can prune that directory (F9). What failed is not used again: the next try
+// directory from step 1 on, so that nobody can prune that directory (case F9). What failed is not used again: the next try
 // writes another file (N5).
 //
 // The file system verifies no checksum (W4), so crc32c is not used.

@@ -36,7 +36,7 @@ const sweepDepth, sweepDepthOfRoot = 3, 300
 //     age alone tells: an upload that takes longer than that finds its temporary gone when it links it, which is
 //     walstorage.ErrUnavailable, and begins again.
 //   - A directory goes only if it is empty, and an upload holds a file in the one that it uses. If the directory goes
-//     just before that file is made, the upload makes it again (F9).
+//     just before that file is made, the upload makes it again (case F9).
 //
 // Ages are taken against the time that the file system gives to a new file, never against this host's clock.
 func (d *Driver) Sweep(ctx context.Context) (Swept, error) {

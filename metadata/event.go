@@ -34,8 +34,8 @@ func (v Version) Validate() error {
 // record of a Kafka topic with its defaults. leader.Config bounds its events well below.
 const MaxEventBytes = 1_000_000
 
-// Event says that a segment is stored: an envelope around exactly the segment's own index. event.proto describes its
-// wire form.
+// Event says that a segment is stored: an envelope around exactly the segment's own index, one for each segment (M2).
+// event.proto describes its wire form.
 type Event struct {
 	// Sequence counts the events of one broker epoch from 0. It is taken when the event is first handed to Publish, is
 	// dense but for events given up, never reused, and not in the object (L3).

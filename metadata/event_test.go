@@ -161,7 +161,7 @@ func TestEventCorrupt(t *testing.T) {
 	}
 }
 
-// Section 4: at most 1.0 % of a 256 KiB body at 8 x 8, 1.8 % at 64 x 1, with the envelope.
+// At most 1.0 % of a 256 KiB body at 8 x 8, 1.8 % at 64 x 1, with the envelope.
 func TestEventSize(t *testing.T) {
 	for _, tt := range []struct {
 		topics, partitions int

@@ -37,6 +37,7 @@ type CorruptError struct {
 	Reason string
 }
 
+// Error names the part, the position and the reason.
 func (e *CorruptError) Error() string {
 	return fmt.Sprintf("segment: corrupt %s at byte %d: %s", e.Where, e.Position, e.Reason)
 }
@@ -54,6 +55,7 @@ type SpanError struct {
 	BaseOffset int64
 }
 
+// Error names both offsets.
 func (e *SpanError) Error() string {
 	return fmt.Sprintf("segment: batch at offset %d is too far from offset %d for one slice", e.BaseOffset, e.Due)
 }
