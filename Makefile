@@ -4,7 +4,7 @@ STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 GOFUMPT     = mvdan.cc/gofumpt@v0.12.0
 FUZZTIME   ?= 10s
 
-.PHONY: test race lint fuzz bench sim kill examples deps integration
+.PHONY: test race lint fuzz bench sim kill examples deps integration help
 
 test: ## the README's test command
 	go test ./...
@@ -15,7 +15,7 @@ race: ## the same under the race detector
 lint: ## vet, staticcheck, formatting
 	go vet ./...
 	go run $(STATICCHECK) ./...
-	@unformatted=$$(go run $(GOFUMPT) -l .); \
+	@unformatted=$$(go run $(GOFUMPT) -l .) || exit 1; \
 	if [ -n "$$unformatted" ]; then echo "not gofumpt-clean:"; echo "$$unformatted"; exit 1; fi
 
 fuzz: ## every decoder, $(FUZZTIME) each
@@ -25,7 +25,7 @@ bench: ## the limits and ours, side by side in one run
 	go test -run '^$$' -bench . -benchmem ./walstorage/segment ./metadata ./leader ./local ./metadata/filelog
 
 sim: ## the simulator: every history, and that a seed gives one trace
-	go test ./internal/sim -v -count=1 -run 'TestDeterminism'
+	go test ./internal/sim -v -count=1
 
 kill: ## a leader killed 50 times in the midst of its work
 	go test ./examples/quickstart -count=1 -run TestKill -kills=50 -v
@@ -38,3 +38,6 @@ deps: ## what importing the core brings along
 
 integration: ## real servers; there is no backend that needs one yet
 	@./.ci/integration
+
+help: ## this list
+	@sed -n 's/^\([a-z]*\): ## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
