@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -64,6 +65,7 @@ type brokerConfig struct {
 	linger        time.Duration
 	peers         func(id int32) *broker
 	appended      func(follower.Appended)
+	logger        *slog.Logger // gets a line for each change of state that an operator should see
 }
 
 // newBroker puts the parts together.
@@ -75,19 +77,22 @@ func newBroker(ctx context.Context, cfg brokerConfig) (b *broker, err error) {
 		}
 	}()
 	// The store: any backend's New would do here.
-	b.storage, err = local.New(ctx, local.Config{Root: cfg.segments, Store: objectstore.Config{Cluster: cfg.cluster, Seed: uint64(cfg.id)}})
+	b.storage, err = local.New(ctx, local.Config{Root: cfg.segments, Store: objectstore.Config{
+		Cluster: cfg.cluster, Seed: uint64(cfg.id), Logger: cfg.logger,
+	}})
 	if err != nil {
 		return b, err
 	}
 	// The metadata log.
-	b.events, err = filelog.New(ctx, filelog.Config{Dir: cfg.announcements, Broker: cfg.id, BrokerEpoch: cfg.epoch})
+	b.events, err = filelog.New(ctx, filelog.Config{Dir: cfg.announcements, Broker: cfg.id, BrokerEpoch: cfg.epoch, Logger: cfg.logger})
 	if err != nil {
 		return b, err
 	}
-	// Leading: the uploader, and the leader's end of the fetch requests.
+	// Leading: the uploader, and the leader's end of the fetch requests. A real broker stops being one when Hooks.Fenced
+	// says that a newer epoch of it is at work (L6).
 	b.uploader, err = leader.New(leader.Config{
 		Storage: b.storage, Metadata: b.events, Cluster: cfg.cluster, Broker: cfg.id, BrokerEpoch: cfg.epoch,
-		Linger: cfg.linger, Seed: uint64(cfg.id),
+		Linger: cfg.linger, Seed: uint64(cfg.id), Logger: cfg.logger,
 	})
 	if err != nil {
 		return b, err
@@ -99,6 +104,7 @@ func newBroker(ctx context.Context, cfg brokerConfig) (b *broker, err error) {
 	// Following: the replicator, and the follower's end of the fetch requests.
 	b.replicator, err = follower.New(follower.Config{
 		Storage: b.storage, Metadata: b.events, Leader: b, Cluster: cfg.cluster, LeaderMaxLinger: cfg.linger, Seed: uint64(cfg.id),
+		Logger: cfg.logger,
 		Hooks: follower.Hooks{
 			Appended: cfg.appended,
 			StateChanged: func(p segment.TopicIDPartition, _ follower.State) {
@@ -110,13 +116,13 @@ func newBroker(ctx context.Context, cfg brokerConfig) (b *broker, err error) {
 		return b, err
 	}
 	b.reporter, err = replica.NewReporter(replica.ReporterConfig{
-		Replica: cfg.id, BrokerEpoch: cfg.epoch, Send: b.send, Answered: b.answered, Seed: uint64(cfg.id),
+		Replica: cfg.id, BrokerEpoch: cfg.epoch, Send: b.send, Answered: b.answered, Seed: uint64(cfg.id), Logger: cfg.logger,
 	})
 	if err != nil {
 		return b, err
 	}
 	// Retention: what is older than an hour goes.
-	b.sweeper, err = retention.New(retention.Config{Storage: b.storage, Broker: cfg.id})
+	b.sweeper, err = retention.New(retention.Config{Storage: b.storage, Broker: cfg.id, Logger: cfg.logger})
 	if err != nil {
 		return b, err
 	}
@@ -188,8 +194,9 @@ func (p *partition) lead(epoch int32) error {
 		return err
 	}
 	p.mu.Lock()
-	defer p.mu.Unlock()
 	p.leadership = leadership
+	p.mu.Unlock()
+	p.moved() // for an append that came before the handle was there, and since the leader epoch has moved
 	return nil
 }
 
@@ -227,6 +234,7 @@ func (p *partition) stop() {
 	p.mu.Unlock()
 	if leadership != nil {
 		leadership.Resign()
+		p.broker.tracker.Forget(p.TopicIDPartition)
 	}
 	if following != nil {
 		p.broker.reporter.Remove(p.TopicIDPartition)
@@ -318,7 +326,7 @@ func (b *broker) recorded(id segment.TopicIDPartition, _ int32) {
 	}
 }
 
-// answered takes the high watermark of an answer.
+// answered takes the high watermark of an answer. A real broker takes the log start as well (B3).
 func (b *broker) answered(_ int32, a replica.Answer) {
 	if p := b.partition(a.Partition.Key()); p != nil && a.Err == nil && a.Diverging == nil {
 		end, _ := p.log.End()

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"sync"
@@ -58,7 +59,7 @@ func newCluster(dir string, linger time.Duration) (c *cluster, err error) {
 		}
 	}
 	for id := range int32(3) {
-		cfg.id = id
+		cfg.id, cfg.logger = id, slog.Default().With("broker", id)
 		b, err := newBroker(c.ctx, cfg)
 		if err != nil {
 			return c, fmt.Errorf("broker %d: %w", id, err)
@@ -77,6 +78,9 @@ func newCluster(dir string, linger time.Duration) (c *cluster, err error) {
 
 func (c *cluster) close() {
 	c.cancel()
+	for _, b := range c.brokers {
+		b.reporter.Close() // all of them first, or each would warn of the leaders that have gone before it
+	}
 	for _, b := range c.brokers {
 		b.close()
 	}

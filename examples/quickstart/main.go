@@ -31,12 +31,16 @@ type settings struct {
 
 func main() {
 	var s settings
-	flag.StringVar(&s.dir, "dir", "", "the shared directory; empty for a temporary one that is removed at the end")
+	flag.StringVar(&s.dir, "dir", "", "the shared directory, made if it is missing; empty for a temporary one that is removed at the end")
 	flag.DurationVar(&s.duration, "duration", 4*time.Second, "how long to produce, after the real segments")
 	flag.Float64Var(&s.rate, "rate", 24, "MB of records to produce each second, over all partitions")
 	flag.IntVar(&s.partitions, "partitions", 12, "number of partitions to produce to")
 	flag.DurationVar(&s.linger, "linger", 10*time.Millisecond, "how long a leader collects for one segment")
 	flag.Parse()
+	if flag.NArg() > 0 {
+		fmt.Fprintf(os.Stderr, "quickstart: unknown argument %q, all settings are flags: see -help\n", flag.Arg(0))
+		os.Exit(2)
+	}
 
 	// The first interrupt ends production and lets what is on its way arrive; a second one ends the program.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
