@@ -49,7 +49,7 @@ func Example() {
 		log.Fatal(err)
 	}
 
-	// The broker appends as it always did, and says so.
+	// The broker appends as it always did, and says so. (batchtest makes the record batches that a producer would send.)
 	for _, value := range []string{"first", "second"} {
 		if _, _, err := partitionLog.Append(ctx, 3, batchtest.Make(0, 3, value)); err != nil {
 			log.Fatal(err)

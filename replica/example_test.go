@@ -77,7 +77,7 @@ func Example() {
 	reporter.Add(partition, 1, quiet{}, following)
 	fmt.Println("high watermark", (<-answers).HighWatermark)
 
-	// The leader appends, and the follower has it from the store.
+	// The leader appends, and the follower has it from the store. (batchtest makes the batches that a producer would send.)
 	if _, _, err := leading.Append(ctx, 1, batchtest.Make(0, 0, "a", "b", "c")); err != nil {
 		fmt.Println(err)
 		return

@@ -17,6 +17,7 @@ func Example() {
 		return
 	}
 
+	// batchtest makes the record batches that a producer would send.
 	first, last, err := leading.Append(ctx, 5, batchtest.Make(0, 0, "one", "two"))
 	fmt.Println("appended", first, "to", last, err)
 

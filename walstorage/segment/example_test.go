@@ -21,7 +21,7 @@ func Example() {
 		TopicID: uuid.MustParse("0d1cbd57-98cc-4c0c-8a4c-4bb9b3b0bb23"), Topic: "payments", Partition: 4,
 	}
 
-	// The leader reads whole batches of its logs into the buffer of the open segment.
+	// The leader reads whole batches of its logs into the buffer of the open segment. (batchtest makes some.)
 	builder, err := segment.NewBuilder(segment.BuilderConfig{Cluster: "example"})
 	if err != nil {
 		fmt.Println(err)
