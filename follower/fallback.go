@@ -30,7 +30,7 @@ func (h *holds) reset() { *h = holds{} }
 func (f *Following) fallback(t *trouble) bool {
 	f.setState(Fallback, t.reason, t.from, t.to, t.err)
 	begun := f.arrivals.Load()
-	target, failures, unmoved := t.to, 0, 0
+	target, failures := t.to, 0
 	for {
 		r, ok := f.fromLeader(target, false)
 		if !ok {
@@ -46,13 +46,9 @@ func (f *Following) fallback(t *trouble) bool {
 			target = r.leaderLEO
 		}
 		if r.err == nil && r.advanced && r.reached < target && !diverged {
-			unmoved = 0
 			continue // the range is not at its end, so it is not time to hold
 		}
-		if unmoved++; r.advanced {
-			unmoved = 0
-		}
-		next, verdict := f.afterRange(begun, f.pauseAfter(failures), f.pauseAfter(unmoved))
+		next, verdict := f.afterRange(begun, f.pauseAfter(failures))
 		switch verdict {
 		case rangeNext:
 			target = next
@@ -87,13 +83,12 @@ const (
 	ended                          // the handle has ended
 )
 
-// afterRange decides what follows a range: before pausedUntil no other range, and before unmovedUntil, set where the range
-// has moved nothing, none for the same trouble with the store as before. As long as no event of the partition has
-// arrived since the fallback began, the next range is asked for as soon as the leader is known to be ahead. Once one has,
-// the follower holds at the log's end for the store, up to StallAfter while the leader is ahead; after a hold in vain,
+// afterRange decides what follows a range; before pausedUntil it is no other range. As long as no event of the partition
+// has arrived since the fallback began, the next range is asked for as soon as the leader is known to be ahead. Once one
+// has, the follower holds at the log's end for the store, up to StallAfter while the leader is ahead; after a hold in vain,
 // ranges follow each other again until the next hold is due. That the leader is ahead is told by Observe, or shown by an
 // entry that could not be used.
-func (f *Following) afterRange(begun uint64, pausedUntil, unmovedUntil time.Time) (next int64, verdict rangeVerdict) {
+func (f *Following) afterRange(begun uint64, pausedUntil time.Time) (next int64, verdict rangeVerdict) {
 	var holding time.Time // when this hold began
 	tried := false        // the store was of no use, and another range is not due yet
 	for f.ctx.Err() == nil {
@@ -156,10 +151,10 @@ func (f *Following) afterRange(begun uint64, pausedUntil, unmovedUntil time.Time
 			default:
 				f.holds.inVain(now)
 			}
-			if ready && !now.Before(unmovedUntil) {
+			if ready {
 				return to, rangeNext
 			}
-			tried, pausedUntil = true, later(pausedUntil, unmovedUntil)
+			tried = true
 			continue
 		}
 		var vain time.Time

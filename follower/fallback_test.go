@@ -2,6 +2,7 @@ package follower_test
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -36,6 +37,7 @@ func TestMissingSegment(t *testing.T) {
 		state := f.State()
 		require.Equal(t, follower.Fallback, state.Kind)
 		require.Equal(t, follower.Missing, state.Reason)
+		require.Equal(t, 1, g.r.Stats().InFallback)
 		require.EqualValues(t, 10, state.From)
 		require.EqualValues(t, 20, state.To)
 		require.True(t, f.WantsAnswers())
@@ -45,6 +47,7 @@ func TestMissingSegment(t *testing.T) {
 		require.Len(t, g.fallbacks(), 1)
 		require.Len(t, g.ranges(), 1)
 		require.EqualValues(t, 20, g.ranges()[0].To, "the range's end is fixed when it is asked for")
+		require.Zero(t, g.r.Stats().InFallback)
 		require.Equal(t, third, g.appended[len(g.appended)-1].Segment, "the fallback ends with an append from the store")
 		require.Equal(t, follower.Replicating, f.State().Kind)
 		require.LessOrEqual(t, g.driver.Calls("Get"), 3)
@@ -466,4 +469,149 @@ func TestEventDuringATruncation(t *testing.T) {
 		require.EqualValues(t, 7, end)
 		require.EqualValues(t, 1, g.r.Stats().Batches)
 	})
+}
+
+// F5, R1: an event of another epoch is not one that the store could help with. While only a zombie's events come, ranges
+// follow each other at once.
+func TestZombieEventsAreNoArrivals(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newRig(t, nil)
+		defer g.close()
+		p, log := partitionOf(0), newLog()
+		f := g.follow(p, 2, log)
+		g.after(10 * time.Millisecond)
+		g.append(p, 1)
+		f.Observe(1)
+		g.after(1100 * time.Millisecond)
+		require.Equal(t, follower.Fallback, f.State().Kind)
+		for n := range int64(20) {
+			g.publish(part{partition: p, bytes: batchtest.Make(n, 1, "zombie"), from: n, epoch: 1})
+			_, to := g.append(p, 1)
+			f.Observe(to)
+			g.after(10 * time.Millisecond)
+			g.equal(p, log)
+		}
+	})
+}
+
+// F5, R1, section 6: an event that comes too late to help has arrived all the same, so a trickling partition sends one
+// batch by ordinary fetch in a fallback, then none: it holds for the store.
+func TestTricklingPartitionComesBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, p, log, f := follows(t, nil)
+		defer g.close()
+		from, to := g.append(p, 1)
+		f.Observe(to)
+		g.after(1100 * time.Millisecond)
+		g.publish(part{partition: p, from: from, to: to})
+		for range 20 {
+			g.after(2500 * time.Millisecond)
+			from, to := g.append(p, 1)
+			f.Observe(to)
+			g.after(40 * time.Millisecond)
+			g.publish(part{partition: p, from: from, to: to})
+		}
+		g.after(time.Second)
+		g.equal(p, log)
+		require.Len(t, g.ranges(), 1)
+		require.Len(t, g.fallbacks(), 1)
+		require.EqualValues(t, 20, g.r.Stats().Batches)
+	})
+}
+
+// F5: an append from the store resets the time between holds, so that a short trouble after a long one is over soon.
+func TestAppendResetsTheHolds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, p, log, f := follows(t, nil)
+		defer g.close()
+		ctx, cancel := context.WithCancel(context.Background())
+		defer cancel()
+		g.report(ctx, f, 50*time.Millisecond)
+		outage := func(ticks int) {
+			g.getFails(walstorage.ErrAccessDenied)
+			for range ticks {
+				g.produce(p, 1)
+				g.after(500 * time.Millisecond)
+			}
+			require.Equal(t, follower.Fallback, f.State().Kind)
+			g.driver.Fault(nil)
+		}
+		outage(240)
+		for f.State().Kind == follower.Fallback {
+			g.produce(p, 1)
+			g.after(500 * time.Millisecond)
+		}
+		outage(4)
+		for range 8 {
+			g.produce(p, 1)
+			g.after(500 * time.Millisecond)
+		}
+		require.Equal(t, follower.Replicating, f.State().Kind)
+		g.equal(p, log)
+	})
+}
+
+// F5: the deadline of a call is without progress of the log's end; a long range that goes on is not cut.
+func TestLongRangeIsNotCut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log, calls := newLog(), 0
+		g := newRig(t, func(c *follower.Config) {
+			c.Leader = fetcherFunc(func(ctx context.Context, _ int64) (int64, error) {
+				calls++
+				for n := range int64(10) {
+					if !sleep(ctx, 600*time.Millisecond) {
+						return 10, ctx.Err()
+					}
+					if err := log.AppendAsFollower(ctx, 1, n, batchtest.Make(n, 1, "value")); err != nil {
+						return 10, err
+					}
+				}
+				return 10, nil
+			})
+		})
+		defer g.close()
+		require.NoError(t, log.Follow(1))
+		f, err := g.r.Follow(partitionOf(0), leaderID, 1, log)
+		require.NoError(t, err)
+		g.after(6100 * time.Millisecond)
+		require.Equal(t, follower.Replicating, f.State().Kind)
+		require.Equal(t, 1, calls)
+	})
+}
+
+// F5: a segment that was missing, to whoever needed it or to who read ahead, is asked for again at the next look, and its
+// failure keeps no memory.
+func TestFailedReadIsRepeated(t *testing.T) {
+	for _, ahead := range []bool{false, true} {
+		t.Run(fmt.Sprintf("read ahead: %t", ahead), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				g, p, log, f := follows(t, nil)
+				defer g.close()
+				g.fetcher.set(func(int) error { return errRefused }, false)
+				gate := make(chan struct{})
+				g.driver.Fault(func(call storemem.Call) storemem.Fault {
+					if call.Method == "Get" && call.Number == 1 && ahead {
+						return storemem.Fault{Wait: gate}
+					}
+					return storemem.Fault{}
+				})
+				if ahead {
+					g.produce(p, 1)
+				}
+				from, to := g.append(p, 2)
+				object, event := g.seal(part{partition: p, from: from, to: to})
+				g.announce(event)
+				g.after(10 * time.Millisecond)
+				if ahead {
+					close(gate)
+					g.after(10 * time.Millisecond)
+				}
+				require.Equal(t, follower.Missing, f.State().Reason)
+				require.Zero(t, g.r.Stats().ParkedBytes)
+				g.store(object, event)
+				g.after(60 * time.Millisecond)
+				g.equal(p, log)
+			})
+		})
+	}
 }

@@ -2,6 +2,7 @@ package follower_test
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/walhop/walhop/follower"
 	"github.com/walhop/walhop/internal/batch/batchtest"
+	"github.com/walhop/walhop/metadata"
 	"github.com/walhop/walhop/unifiedlog/memory"
 	"github.com/walhop/walhop/walstorage"
 	storemem "github.com/walhop/walhop/walstorage/objectstore/memory"
@@ -304,4 +306,84 @@ func TestEachSegmentIsReadOnce(t *testing.T) {
 		require.Equal(t, 200, g.driver.Calls("Get"))
 		require.Empty(t, g.fallbacks())
 	})
+}
+
+// F4, N1: what is needed next is admitted oldest segment first, whatever order the events come in, and no more than
+// MaxFetches at once.
+func TestOldestSegmentFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newRig(t, func(c *follower.Config) { c.MaxFetches = 1 })
+		defer g.close()
+		gate := make(chan struct{})
+		var order []walstorage.SegmentID
+		g.driver.Fault(func(call storemem.Call) storemem.Fault {
+			if call.Method != "Get" {
+				return storemem.Fault{}
+			}
+			order = append(order, call.Segment)
+			if call.Number == 1 {
+				return storemem.Fault{Wait: gate}
+			}
+			return storemem.Fault{Delay: time.Millisecond}
+		})
+		var events []*metadata.Event
+		for i := range int32(4) {
+			g.follow(partitionOf(i), 1, newLog())
+			g.after(10 * time.Millisecond)
+			g.append(partitionOf(i), 1)
+			object, event := g.seal(part{partition: partitionOf(i), from: 0, to: 1})
+			g.store(object, event)
+			events = append(events, event)
+			g.after(10 * time.Millisecond)
+		}
+		for _, i := range []int{2, 3, 0, 1} {
+			g.announce(events[i])
+			g.after(10 * time.Millisecond)
+		}
+		require.Len(t, order, 1)
+		close(gate)
+		g.after(100 * time.Millisecond)
+		require.Equal(t, []walstorage.SegmentID{
+			events[2].Segment.ID, events[0].Segment.ID, events[1].Segment.ID, events[3].Segment.ID,
+		}, order)
+	})
+}
+
+// No more than MaxFetches segments are fetched at once, whether they are needed next or read ahead.
+func TestMaxFetches(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		storage := &counting{}
+		g := newRig(t, func(c *follower.Config) {
+			c.MaxFetches = 3
+			storage.WalStorageManager = c.Storage
+			c.Storage = storage
+		})
+		defer g.close()
+		for i := range int32(10) {
+			g.follow(partitionOf(i), 1, newLog())
+		}
+		g.after(10 * time.Millisecond)
+		for range 3 {
+			for i := range int32(10) {
+				g.produce(partitionOf(i), 1)
+			}
+		}
+		g.after(time.Second)
+		require.EqualValues(t, 3, storage.most.Load())
+		require.EqualValues(t, 30, g.r.Stats().Batches)
+	})
+}
+
+// counting is a store that counts the fetches under way.
+type counting struct {
+	walstorage.WalStorageManager
+	now, most atomic.Int32
+}
+
+func (s *counting) FetchSegment(ctx context.Context, id walstorage.SegmentID, offset int64, dst []byte) error {
+	now := s.now.Add(1)
+	defer s.now.Add(-1)
+	s.most.Store(max(s.most.Load(), now))
+	sleep(ctx, 10*time.Millisecond)
+	return s.WalStorageManager.FetchSegment(ctx, id, offset, dst)
 }

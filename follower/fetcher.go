@@ -329,9 +329,6 @@ func (s *fetcher) run(f *fetch, buf []byte, reader *segment.Reader) {
 		delete(s.fetches, f.id)
 	}
 	close(f.done)
-	if f.waiters == 0 && f.expected == 0 { // they have all gone on without it
-		s.remove(f)
-	}
 	s.pump()
 	s.startAhead()
 	s.mu.Unlock()

@@ -2,6 +2,8 @@ package follower_test
 
 import (
 	"context"
+	"fmt"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -11,6 +13,7 @@ import (
 
 	"github.com/walhop/walhop/follower"
 	"github.com/walhop/walhop/internal/batch/batchtest"
+	"github.com/walhop/walhop/metadata/memlog"
 	"github.com/walhop/walhop/unifiedlog/memory"
 	"github.com/walhop/walhop/walstorage/segment"
 )
@@ -241,4 +244,39 @@ func TestFailedFetchThatTruncated(t *testing.T) {
 		end, _ = log.End()
 		require.EqualValues(t, 4, end)
 	})
+}
+
+// F6: Follow registers the partition and the subscription is fixed before the first fetch begins. So whatever is published
+// after the leader has answered is in an event, and no Observe is needed.
+func TestPublishedAfterTheFirstAnswer(t *testing.T) {
+	for _, subscribe := range []time.Duration{0, 300 * time.Millisecond} {
+		t.Run(fmt.Sprintf("subscribing takes %s", subscribe), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				published := func() {}
+				g := newRig(t, func(c *follower.Config) {
+					c.Leader = fetcherFunc(func(context.Context, int64) (int64, error) {
+						published()
+						return 0, nil
+					})
+				})
+				defer g.close()
+				require.NoError(t, g.r.Close(context.Background()))
+				g.reader.SetFaults(memlog.Faults{Subscribe: func(memlog.SubscribeCall) memlog.SubscribeFault {
+					return memlog.SubscribeFault{Delay: subscribe}
+				}})
+				p, log := partitionOf(0), newLog()
+				require.NoError(t, log.Follow(1))
+				g.lead(p, 1)
+				published = sync.OnceFunc(func() { g.produce(p, 1) })
+				var err error
+				g.r, err = follower.New(g.cfg)
+				require.NoError(t, err)
+				_, err = g.r.Follow(p, leaderID, 1, log)
+				require.NoError(t, err)
+				g.after(time.Second)
+				g.equal(p, log)
+				require.EqualValues(t, 1, g.r.Stats().Batches)
+			})
+		})
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -281,14 +282,26 @@ var _ follower.Log = (*memory.Log)(nil)
 type stubLog struct {
 	mu     sync.Mutex
 	end    int64
+	epoch  int32 // -1 by followStub
 	append func(leaderEpoch int32) (to int64, err error)
 	calls  int
+	panics bool // End does
 }
 
 func (l *stubLog) End() (int64, int32) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.end, -1
+	if l.panics {
+		panic("end")
+	}
+	return l.end, l.epoch
+}
+
+// appends returns how many appends were asked for.
+func (l *stubLog) appends() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.calls
 }
 
 func (l *stubLog) AppendAsFollower(_ context.Context, leaderEpoch int32, _ int64, _ []byte) error {
@@ -307,6 +320,7 @@ func (l *stubLog) AppendAsFollower(_ context.Context, leaderEpoch int32, _ int64
 
 // followStub follows p in the epoch with a stubLog; the ordinary fetch finds nothing to do.
 func followStub(t *testing.T, log *stubLog) (*rig, segment.TopicIDPartition, *follower.Following) {
+	log.epoch = -1
 	g := newRig(t, func(c *follower.Config) {
 		c.Leader = fetcherFunc(func(context.Context, int64) (int64, error) { end, _ := log.End(); return end, nil })
 	})
@@ -357,34 +371,186 @@ func TestStaleAppendIsPacedWhateverComes(t *testing.T) {
 
 // A broker that goes back to a lower epoch after a Stop gets what the Store has in that epoch, also while the stopped
 // handle has not let go yet; F7: the new one touches the log only then.
-func TestLowerEpochWhileStopping(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		gate := make(chan struct{})
-		log := &stubLog{append: func(epoch int32) (int64, error) {
-			if epoch == 5 {
-				<-gate
-				return 0, follower.ErrStale
-			}
-			return 1, nil
-		}}
-		g, p, f := followStub(t, log)
-		defer g.close()
-		g.publish(part{partition: p, bytes: batchtest.Make(0, 5, "value"), from: 0, epoch: 5})
-		g.after(10 * time.Millisecond)
-		go f.Stop()
-		g.after(10 * time.Millisecond)
-		lower, err := g.r.Follow(p, leaderID, 4, log)
-		require.NoError(t, err)
-		g.after(time.Second)
-		require.Equal(t, follower.Starting, lower.State().Kind)
+func TestLowerEpochAfterStop(t *testing.T) {
+	for _, under := range []bool{true, false} {
+		t.Run(fmt.Sprintf("still under way: %t", under), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				gate := make(chan struct{})
+				log := &stubLog{append: func(epoch int32) (int64, error) {
+					if epoch == 5 {
+						<-gate
+						return 0, follower.ErrStale
+					}
+					return 1, nil
+				}}
+				g, p, f := followStub(t, log)
+				defer g.close()
+				g.publish(part{partition: p, bytes: batchtest.Make(0, 5, "value"), from: 0, epoch: 5})
+				g.after(10 * time.Millisecond)
+				go f.Stop()
+				g.after(10 * time.Millisecond)
+				if !under {
+					close(gate)
+					g.after(10 * time.Millisecond)
+				}
+				lower, err := g.r.Follow(p, leaderID, 4, log)
+				require.NoError(t, err)
+				if under {
+					g.after(time.Second)
+					require.Equal(t, follower.Starting, lower.State().Kind)
+					close(gate)
+				}
+				g.after(10 * time.Millisecond)
+				g.publish(part{partition: p, bytes: batchtest.Make(0, 4, "value"), from: 0, epoch: 4})
+				g.after(10 * time.Millisecond)
+				end, _ := log.End()
+				require.EqualValues(t, 1, end)
+			})
+		})
+	}
+}
 
-		close(gate)
-		g.after(10 * time.Millisecond)
-		g.publish(part{partition: p, bytes: batchtest.Make(0, 4, "value"), from: 0, epoch: 4})
-		g.after(10 * time.Millisecond)
-		end, _ := log.End()
-		require.EqualValues(t, 1, end)
+// F7: Stop cancels what is under way, an ordinary fetch or an append, and does not wait for a deadline of its own.
+func TestStopIsPrompt(t *testing.T) {
+	t.Run("in a fetch", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			g, p, _, f := follows(t, nil)
+			defer g.close()
+			g.fetcher.set(nil, true)
+			g.append(p, 1)
+			f.Observe(1)
+			g.after(1100 * time.Millisecond)
+			begun := time.Now()
+			f.Stop()
+			require.Zero(t, time.Since(begun))
+			require.Equal(t, follower.Stopped, f.State().Kind)
+			require.Zero(t, g.r.Stats().InFallback)
+		})
 	})
+	t.Run("in an append", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			g := newRig(t, nil)
+			defer g.close()
+			log := &waitingLog{Log: newLog()}
+			p := partitionOf(0)
+			g.follow(p, 1, log.Log).Stop()
+			f, err := g.r.Follow(p, leaderID, 1, log)
+			require.NoError(t, err)
+			g.after(10 * time.Millisecond)
+			g.produce(p, 1)
+			g.after(10 * time.Millisecond)
+			require.True(t, log.inside.Load())
+			begun := time.Now()
+			f.Stop()
+			require.Less(t, time.Since(begun), time.Second)
+			require.Equal(t, follower.Stopped, f.State().Kind, "a cancelled append is no failure")
+		})
+	})
+}
+
+// waitingLog is a log whose append waits for the end of its context, or for an hour.
+type waitingLog struct {
+	*memory.Log
+	inside atomic.Bool
+}
+
+func (l *waitingLog) AppendAsFollower(ctx context.Context, _ int32, _ int64, _ []byte) error {
+	l.inside.Store(true)
+	sleep(ctx, time.Hour)
+	return ctx.Err()
+}
+
+// A log whose End panics is a failed one, whenever that happens: before the first fetch, after a fetch, before an append.
+func TestPanicOfEnd(t *testing.T) {
+	for _, when := range []string{"at first", "after a fetch", "before an append"} {
+		t.Run(when, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				log := &stubLog{epoch: -1, append: func(int32) (int64, error) { return 1, nil }, panics: when == "at first"}
+				fail := func() {
+					log.mu.Lock()
+					log.panics = true
+					log.mu.Unlock()
+				}
+				g := newRig(t, func(c *follower.Config) {
+					c.Leader = fetcherFunc(func(context.Context, int64) (int64, error) {
+						if when == "after a fetch" {
+							fail()
+						}
+						return 0, nil
+					})
+				})
+				defer g.close()
+				p := partitionOf(0)
+				f, err := g.r.Follow(p, leaderID, 5, log)
+				require.NoError(t, err)
+				g.after(10 * time.Millisecond)
+				if when == "before an append" {
+					fail()
+					g.publish(part{partition: p, bytes: batchtest.Make(0, 5, "value"), from: 0, epoch: 5})
+					g.after(10 * time.Millisecond)
+				}
+				require.Equal(t, follower.Failed, f.State().Kind)
+				require.ErrorContains(t, f.State().Err, "panic")
+				require.Zero(t, log.appends())
+			})
+		})
+	}
+}
+
+// The operator gets one line for each change, however often what is wrong is tried again.
+func TestOneLinePerChange(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		lines := &lines{}
+		g := newRig(t, func(c *follower.Config) { c.Logger = slog.New(lines) })
+		defer g.close()
+		p, log := partitionOf(0), newLog()
+		g.fetcher.set(func(int) error { return errRefused }, false)
+		f := g.follow(p, 1, log)
+		g.after(time.Minute)
+		require.Equal(t, []string{"first fetch from the leader failed, it is repeated"}, lines.take())
+
+		g.fetcher.set(nil, false)
+		g.after(2 * time.Second)
+		g.append(p, 1)
+		f.Observe(1)
+		g.after(time.Minute)
+		require.Equal(t, []string{"falling back to the leader"}, lines.take())
+		g.produce(p, 1)
+		g.after(time.Second)
+		require.Equal(t, []string{"replicating from the store again"}, lines.take())
+
+		require.NoError(t, g.reader.Close())
+		g.after(time.Minute)
+		require.Equal(t, []string{"metadata log cannot be read"}, lines.take())
+	})
+}
+
+// lines is a slog.Handler that keeps the messages.
+type lines struct {
+	mu   sync.Mutex
+	said []string
+}
+
+func (l *lines) Enabled(context.Context, slog.Level) bool { return true }
+
+func (l *lines) Handle(_ context.Context, r slog.Record) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.said = append(l.said, r.Message)
+	return nil
+}
+
+func (l *lines) WithAttrs([]slog.Attr) slog.Handler { return l }
+
+func (l *lines) WithGroup(string) slog.Handler { return l }
+
+// take returns what was said since it was last called.
+func (l *lines) take() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	said := l.said
+	l.said = nil
+	return said
 }
 
 // Nothing that a metadata log yields can do harm: neither an event nor a gap, no subscription at all, an object of a size

@@ -2,6 +2,7 @@ package follower_test
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/walhop/walhop/follower"
 	"github.com/walhop/walhop/internal/batch/batchtest"
+	"github.com/walhop/walhop/metadata"
 	"github.com/walhop/walhop/unifiedlog/memory"
 	"github.com/walhop/walhop/walstorage/segment"
 )
@@ -299,5 +301,80 @@ func TestLargeBatch(t *testing.T) {
 		g.equal(p, log)
 		require.Empty(t, g.fallbacks())
 		require.EqualValues(t, 3, g.r.Stats().Batches)
+	})
+}
+
+// F3: what is stored under the segment's key must be the segment that the event names, in every respect: of the cluster,
+// with the id, and with the topic's slice.
+func TestAnotherSegmentUnderTheKey(t *testing.T) {
+	other := partitionOf(0)
+	other.TopicID[0] = 9
+	for _, test := range []struct {
+		name   string
+		object func(g *rig, event *metadata.Event) []byte
+	}{
+		{"of another cluster", func(g *rig, event *metadata.Event) []byte {
+			return g.sealAs("best-cluster", event.Segment.ID, part{partition: partitionOf(0), from: 0, to: 2})
+		}},
+		{"of another id", func(g *rig, event *metadata.Event) []byte {
+			id := event.Segment.ID
+			id.UUID[15] ^= 1
+			return g.sealAs(cluster, id, part{partition: partitionOf(0), from: 0, to: 2})
+		}},
+		{"of another topic", func(g *rig, event *metadata.Event) []byte {
+			return g.sealAs(cluster, event.Segment.ID, part{partition: other, bytes: g.read(partitionOf(0), 0, 2), epoch: 1})
+		}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				g, p, log, _ := follows(t, nil)
+				defer g.close()
+				g.append(p, 2)
+				object, event := g.seal(part{partition: p, from: 0, to: 2})
+				foreign := test.object(g, event)
+				require.Len(t, foreign, len(object))
+				g.store(foreign, event)
+				g.announce(event)
+				g.after(time.Second)
+				g.equal(p, log)
+				require.Zero(t, g.r.Stats().Batches)
+				require.Len(t, g.fallbacks(), 1)
+				require.Equal(t, follower.Corrupt, g.fallbacks()[0].Reason)
+			})
+		})
+	}
+}
+
+// F2, F6: a lineage that does not match shuts the gate, so that what the log tells afterwards does not matter before the
+// leader has answered.
+func TestLineageShutsTheGate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var refuses atomic.Bool
+		log := &stubLog{end: 1, epoch: 1, append: func(int32) (int64, error) { return 2, nil }}
+		g := newRig(t, func(c *follower.Config) {
+			c.Leader = fetcherFunc(func(context.Context, int64) (int64, error) {
+				if refuses.Load() {
+					return 0, errRefused
+				}
+				return 1, nil
+			})
+		})
+		defer g.close()
+		p := partitionOf(0)
+		_, err := g.r.Follow(p, leaderID, 3, log)
+		require.NoError(t, err)
+		g.after(10 * time.Millisecond)
+		refuses.Store(true)
+		g.publish(part{partition: p, bytes: batchtest.Make(1, 3, "value"), from: 1, epoch: 3})
+		g.after(10 * time.Millisecond)
+		require.Equal(t, follower.Lineage, g.fallbacks()[0].Reason)
+		log.mu.Lock()
+		log.epoch = -1
+		log.mu.Unlock()
+		g.after(5 * time.Second)
+		require.Zero(t, log.appends())
+		refuses.Store(false)
+		g.after(2 * time.Second)
+		require.Equal(t, 1, log.appends())
 	})
 }

@@ -56,9 +56,6 @@ func (p *progress) moved(end int64, now time.Time) {
 	if end == p.end {
 		return
 	}
-	if end < p.end { // what is missing again is missing from now on
-		p.observedAt = now
-	}
 	p.end = end
 	p.ahead = time.Time{}
 	if p.observed > end {

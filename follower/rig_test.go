@@ -177,6 +177,21 @@ type part struct {
 // seal builds a segment of the parts, and its event.
 func (g *rig) seal(parts ...part) ([]byte, *metadata.Event) {
 	g.t.Helper()
+	id, err := walstorage.NewSegmentID(leaderID, 0, time.Now(), g.random)
+	require.NoError(g.t, err)
+	object, md := g.build(cluster, id, parts...)
+	return object, &metadata.Event{ObjectSize: int64(len(object)), Segment: *md}
+}
+
+// sealAs builds a segment of the cluster and id given.
+func (g *rig) sealAs(cluster string, id walstorage.SegmentID, parts ...part) []byte {
+	g.t.Helper()
+	object, _ := g.build(cluster, id, parts...)
+	return object
+}
+
+func (g *rig) build(cluster string, id walstorage.SegmentID, parts ...part) ([]byte, *segment.Metadata) {
+	g.t.Helper()
 	b, err := segment.NewBuilder(segment.BuilderConfig{Cluster: cluster, TargetBytes: 8 << 20})
 	require.NoError(g.t, err)
 	for _, p := range parts {
@@ -193,11 +208,9 @@ func (g *rig) seal(parts ...part) ([]byte, *metadata.Event) {
 		require.NoError(g.t, err)
 		require.Equal(g.t, len(p.bytes), appended.Bytes)
 	}
-	id, err := walstorage.NewSegmentID(leaderID, 0, time.Now(), g.random)
-	require.NoError(g.t, err)
 	object, md, err := b.Seal(id, nil)
 	require.NoError(g.t, err)
-	return object, &metadata.Event{ObjectSize: int64(len(object)), Segment: *md.Clone()}
+	return object, md.Clone()
 }
 
 // read returns the leader's batches of the offsets from to.

@@ -112,8 +112,7 @@ func (f *Following) replicate() *trouble {
 		now := time.Now()
 		far := deadline(p.missingSince(), f.r.cfg.TooFarBehind)
 		switch {
-		case diverged:
-			f.gate = false
+		case diverged: // fromLeader shuts the gate
 			return &trouble{reason: Lineage, from: p.end, to: -1}
 		case !far.IsZero() && !now.Before(far): // F5
 			return &trouble{reason: TooFarBehind, from: p.end, to: p.observed}

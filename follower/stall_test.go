@@ -2,6 +2,7 @@ package follower_test
 
 import (
 	"context"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -9,6 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/walhop/walhop/follower"
+	"github.com/walhop/walhop/internal/batch/batchtest"
+	"github.com/walhop/walhop/metadata"
 	"github.com/walhop/walhop/metadata/memlog"
 	storemem "github.com/walhop/walhop/walstorage/objectstore/memory"
 )
@@ -160,4 +163,116 @@ func TestGapLongAgo(t *testing.T) {
 		g.equal(p, log)
 		require.Len(t, g.fallbacks(), 1)
 	})
+}
+
+// F6: a move that leaves the follower behind starts the count anew, without another answer.
+func TestStalledAfterAMove(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, p, log, f := follows(t, nil)
+		defer g.close()
+		g.append(p, 10)
+		f.Observe(10)
+		g.after(600 * time.Millisecond)
+		g.publish(part{partition: p, from: 0, to: 5})
+		g.after(900 * time.Millisecond)
+		require.Empty(t, g.fallbacks())
+		g.after(200 * time.Millisecond)
+		require.Len(t, g.fallbacks(), 1)
+		require.Equal(t, follower.Stalled, g.fallbacks()[0].Reason)
+		require.EqualValues(t, 5, g.fallbacks()[0].From)
+		g.equal(p, log)
+	})
+}
+
+// F6, M3: a gap of another broker is no reason, nor is one that an event of the partition has come after: if that event does
+// not continue the log, its offsets say so.
+func TestGapOfOthers(t *testing.T) {
+	t.Run("another broker", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			g, p, _, f := follows(t, nil)
+			defer g.close()
+			g.produce(p, 1)
+			g.after(10 * time.Millisecond)
+			g.append(p, 1)
+			f.Observe(2)
+			third, err := g.topic.Open(memlog.Options{Broker: 3})
+			require.NoError(t, err)
+			_, event := g.seal(part{partition: partitionOf(1), bytes: batchtest.Make(0, 1, "value"), epoch: 1})
+			event.Segment.ID.BrokerID = 3
+			g.reader.SetFaults(memlog.Faults{Deliver: func(memlog.Delivery) memlog.DeliveryFault {
+				return memlog.DeliveryFault{Corrupt: true}
+			}})
+			_, err = third.Publish(context.Background(), event)
+			require.NoError(t, err)
+			g.after(500 * time.Millisecond)
+			require.EqualValues(t, 1, g.r.Stats().Gaps)
+			require.Empty(t, g.fallbacks())
+			require.NoError(t, third.Close())
+		})
+	})
+	t.Run("an event has come since", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			g, p, log, f := follows(t, nil)
+			defer g.close()
+			g.reader.SetFaults(memlog.Faults{Deliver: func(memlog.Delivery) memlog.DeliveryFault {
+				return memlog.DeliveryFault{Corrupt: true}
+			}})
+			g.publish(part{partition: partitionOf(1), bytes: batchtest.Make(0, 1, "value"), epoch: 1})
+			g.after(10 * time.Millisecond)
+			g.reader.SetFaults(memlog.Faults{})
+			g.produce(p, 1)
+			g.after(10 * time.Millisecond)
+			from, to := g.append(p, 1)
+			f.Observe(to)
+			g.after(40 * time.Millisecond)
+			g.publish(part{partition: p, from: from, to: to})
+			g.after(10 * time.Millisecond)
+			g.equal(p, log)
+			require.Empty(t, g.fallbacks())
+		})
+	})
+}
+
+// F6: a subscription that ends is begun anew, and what was published between is a gap of every broker.
+func TestSubscriptionEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cut := &cutLog{}
+		g := newRig(t, func(c *follower.Config) { cut.Log = c.Metadata; c.Metadata = cut })
+		defer g.close()
+		p, log := partitionOf(0), newLog()
+		f := g.follow(p, 1, log)
+		g.after(10 * time.Millisecond)
+		cut.now()
+		g.produce(p, 1)
+		f.Observe(1)
+		g.after(200 * time.Millisecond)
+		g.equal(p, log)
+		require.Len(t, g.fallbacks(), 1)
+		require.Equal(t, follower.Gap, g.fallbacks()[0].Reason)
+		g.produce(p, 1)
+		g.after(10 * time.Millisecond)
+		g.equal(p, log)
+		require.EqualValues(t, 1, g.r.Stats().Batches)
+	})
+}
+
+// cutLog is a metadata log whose subscription can be ended.
+type cutLog struct {
+	metadata.Log
+	mu   sync.Mutex
+	last metadata.Subscription
+}
+
+func (c *cutLog) Subscribe(ctx context.Context, from metadata.Position) (metadata.Subscription, error) {
+	sub, err := c.Log.Subscribe(ctx, from)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.last = sub
+	return sub, err
+}
+
+func (c *cutLog) now() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	_ = c.last.Close()
 }
