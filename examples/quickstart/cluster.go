@@ -195,24 +195,44 @@ func (c *cluster) settle(limit time.Duration) error {
 	})
 }
 
-// compare prints the closing line and returns how many followers' logs are not their leader's, byte for byte.
-func (c *cluster) compare(out io.Writer) (differences int) {
-	batches := 0
-	for _, r := range c.all() {
-		want := r.leader().log.Bytes(r.leader().log.Start())
+// result is what the closing line says.
+type result struct {
+	batches     int   // that followers should have, each of the leaders' twice
+	through     int64 // of those, appended from the store
+	differences int   // followers' logs that are not their leader's, byte for byte
+}
+
+// compare prints the closing line.
+func (c *cluster) compare(out io.Writer) (r result) {
+	for _, replicated := range c.all() {
+		leader := replicated.leader().log
+		want := leader.Bytes(leader.Start())
 		n, _ := count(want)
-		for _, p := range r.replicas[1:] {
-			batches += n
+		for _, p := range replicated.replicas[1:] {
+			r.batches += n
 			if got := p.log.Bytes(p.log.Start()); !bytes.Equal(want, got) {
-				differences++
-				fmt.Fprintf(out, "%s on broker %d differs from its leader's log: %d bytes, the leader has %d\n", r, p.broker.id, len(got), len(want))
+				r.differences++
+				fmt.Fprintf(out, "%s on broker %d differs from its leader's log: %d bytes, the leader has %d\n", replicated, p.broker.id, len(got), len(want))
 			}
 		}
 	}
-	var through int64
 	for _, b := range c.brokers {
-		through += b.replicator.Stats().Batches
+		r.through += b.replicator.Stats().Batches
 	}
-	fmt.Fprintf(out, "replicated %d batches, %d through the store, %d differences\n", batches, through, differences)
-	return differences
+	fmt.Fprintf(out, "replicated %d batches, %d through the store, %d differences\n", r.batches, r.through, r.differences)
+	return r
+}
+
+// share is how much has to come through the store at least, where nothing is wrong with it.
+const share = 0.95
+
+// err says what is wrong with the result, nil if nothing is.
+func (r result) err() error {
+	switch {
+	case r.differences > 0:
+		return fmt.Errorf("%d logs differ from their leaders'", r.differences)
+	case float64(r.through) < share*float64(r.batches):
+		return fmt.Errorf("of %d batches only %d came through the store: it was too slow, or failed (see above)", r.batches, r.through)
+	}
+	return nil
 }

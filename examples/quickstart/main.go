@@ -45,13 +45,10 @@ func main() {
 	// The first interrupt ends production and lets what is on its way arrive; a second one ends the program.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop)
-	differences, err := run(ctx, os.Stdout, s)
+	err := run(ctx, os.Stdout, s)
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "quickstart:", err)
-		os.Exit(1)
-	}
-	if differences > 0 {
 		os.Exit(1)
 	}
 }
@@ -71,32 +68,32 @@ func (s settings) check() error {
 	return nil
 }
 
-// run is the whole program. It returns how many logs differ at the end.
-func run(ctx context.Context, out io.Writer, s settings) (differences int, err error) {
+// run is the whole program. The error says what went wrong, or what is wrong with the result.
+func run(ctx context.Context, out io.Writer, s settings) (err error) {
 	if err := s.check(); err != nil {
-		return 0, err
+		return err
 	}
 	dir := s.dir
 	if dir == "" {
 		if dir, err = os.MkdirTemp("", "walhop-quickstart-"); err != nil {
-			return 0, err
+			return err
 		}
 		defer os.RemoveAll(dir)
 	}
 	if dir, err = filepath.Abs(dir); err != nil {
-		return 0, err
+		return err
 	}
 
 	begun := time.Now()
 	c, err := newCluster(dir, s.linger)
 	if err != nil {
-		return 0, err
+		return err
 	}
 	defer c.close()
 	fmt.Fprintf(out, "three brokers in zones a, b and c over %s\n", dir)
 
 	if err := c.replay(ctx, out); err != nil {
-		return 0, err
+		return err
 	}
 	progress := c.showProgress(out, begun)
 	err = c.produce(ctx, s)
@@ -105,8 +102,8 @@ func run(ctx context.Context, out io.Writer, s settings) (differences int, err e
 	}
 	progress()
 	if err != nil {
-		return 0, err
+		return err
 	}
 	c.table(out)
-	return c.compare(out), nil
+	return c.compare(out).err()
 }

@@ -24,9 +24,7 @@ func TestRun(t *testing.T) {
 	s.dir = t.TempDir()
 	for range 2 { // a second run over the same directory is a new cluster's worth of brokers in it
 		var out bytes.Buffer
-		differences, err := run(context.Background(), &out, s)
-		require.NoError(t, err, out.String())
-		require.Zero(t, differences)
+		require.NoError(t, run(context.Background(), &out, s), out.String())
 		closing := closingLine.FindStringSubmatch(out.String())
 		require.NotNil(t, closing, out.String())
 		n, err := strconv.Atoi(closing[1])
@@ -43,9 +41,7 @@ func TestInterrupt(t *testing.T) {
 	s := small
 	s.duration = time.Hour
 	var out bytes.Buffer
-	differences, err := run(ctx, &out, s)
-	require.NoError(t, err)
-	require.Zero(t, differences)
+	require.NoError(t, run(ctx, &out, s))
 	require.Regexp(t, closingLine, out.String())
 }
 
@@ -55,12 +51,15 @@ func TestCompareSeesDifferences(t *testing.T) {
 	require.NoError(t, err)
 	defer c.close()
 	require.NoError(t, c.replay(context.Background(), &bytes.Buffer{}))
-	require.Zero(t, c.compare(&bytes.Buffer{}))
+	require.NoError(t, c.compare(&bytes.Buffer{}).err())
 	victim := c.all()[0].replicas[1]
 	victim.stop()
 	end, _ := victim.log.End()
 	victim.log.TruncateTo(end - 1)
-	require.Equal(t, 1, c.compare(&bytes.Buffer{}))
+	require.Equal(t, 1, c.compare(&bytes.Buffer{}).differences)
+	require.Error(t, c.compare(&bytes.Buffer{}).err())
+	require.Error(t, result{batches: 100, through: 94}.err(), "too little came through the store")
+	require.NoError(t, result{batches: 100, through: 95}.err())
 }
 
 // Bad flags and bad directories are named.
@@ -76,7 +75,6 @@ func TestBadInput(t *testing.T) {
 	} {
 		s := small
 		change(&s)
-		_, err := run(context.Background(), &bytes.Buffer{}, s)
-		require.ErrorContains(t, err, says)
+		require.ErrorContains(t, run(context.Background(), &bytes.Buffer{}, s), says)
 	}
 }
