@@ -29,7 +29,7 @@ func (h *holds) reset() { *h = holds{} }
 // once. The result tells whether the handle goes on.
 func (f *Following) fallback(t *trouble) bool {
 	f.setState(Fallback, t.reason, t.from, t.to, t.err)
-	begun := f.arrivals.Load()
+	begun := f.r.store.Arrivals(f.partition)
 	target, failures := t.to, 0
 	for {
 		r, ok := f.fromLeader(target, false)
@@ -111,7 +111,7 @@ func (f *Following) afterRange(begun uint64, pausedUntil time.Time) (next int64,
 			continue
 		}
 		// While the leader does not answer either, the store is worth a look after each pause, hold due or not.
-		arrived := f.arrivals.Load() != begun || f.announced(p.end) > p.end
+		arrived := f.r.store.Arrivals(f.partition) != begun || f.announced(p.end) > p.end
 		if !arrived || ready && now.Before(f.holds.notBefore) {
 			holding = time.Time{}
 			f.release(false)

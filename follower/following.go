@@ -26,7 +26,6 @@ type Following struct {
 	done      chan struct{}   // closed when this one has
 	wake      chan struct{}   // holds at most one token: something below has changed
 	fromStore atomic.Bool     // the store is being used or waited for, so segments are worth fetching ahead
-	arrivals  atomic.Uint64   // events of this partition and epoch
 
 	mu       sync.Mutex
 	progress progress
@@ -122,7 +121,6 @@ func (f *Following) eventArrived(slice *segment.Slice) (concerned, wanted bool) 
 	}
 	// D2: looked at before the partition's own goroutine can learn of the event and change it.
 	fromStore := f.fromStore.Load()
-	f.arrivals.Add(1)
 	f.mu.Lock()
 	f.gapped = time.Time{} // if this event does not continue the log, the hole shows by its offsets
 	ahead := slice.LastOffset >= f.progress.end

@@ -25,9 +25,10 @@ type Replicator struct {
 	store      *metadata.Store
 	fetcher    *fetcher
 	stats      counters
-	// concerned are the partitions that an event concerns, deaf tells that the metadata log could not be read last time;
-	// the subscription's goroutine alone uses them.
+	// concerned are the partitions that an event concerns, lacking those that a gap does, deaf tells that the metadata log
+	// could not be read last time; the subscription's goroutine alone uses them.
 	concerned []*Following
+	lacking   []segment.PartitionKey
 	deaf      bool
 	// subscribed is closed once the position of the first subscription is fixed (F6).
 	subscribed chan struct{}
@@ -196,7 +197,7 @@ func (r *Replicator) consume() {
 				first = false
 				close(r.subscribed)
 			} else {
-				r.gapped(nil)
+				r.allGapped()
 			}
 			err = r.read(sub)
 		}
@@ -270,7 +271,12 @@ func (r *Replicator) take(item metadata.Item) {
 		if hook := r.cfg.Hooks.Gap; hook != nil {
 			hook(*item.Gap)
 		}
-		r.gapped(&item.Gap.BrokerID)
+		r.lacking = r.store.AppendConcerned(r.lacking[:0], item)
+		for _, key := range r.lacking {
+			if f := r.lookup(key); f != nil {
+				f.eventsLost()
+			}
+		}
 		return
 	}
 	r.stats.events.Add(1)
@@ -307,15 +313,12 @@ func (r *Replicator) take(item metadata.Item) {
 	r.concerned = r.concerned[:0]
 }
 
-// gapped tells the partitions led by a broker, or all of them, that events are missing (F6). Map order does not show:
-// each is only woken.
-func (r *Replicator) gapped(brokerID *int32) {
+// allGapped tells every partition that events are missing (F6). Map order does not show: each is only woken.
+func (r *Replicator) allGapped() {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	for _, f := range r.partitions {
-		if brokerID == nil || f.leaderID == *brokerID {
-			f.eventsLost()
-		}
+		f.eventsLost()
 	}
 }
 
