@@ -37,7 +37,7 @@ type Config struct {
 	// MaxFetches is the number of segments fetched at once. Default 16.
 	MaxFetches int
 	// MaxParkedBytes bounds the bytes of segments being fetched and of those that wait for an earlier one (F4). A
-	// segment larger than that is fetched alone. Default 64 MiB.
+	// segment larger than that is fetched alone. Up to as much again is kept as buffers to use again. Default 64 MiB.
 	MaxParkedBytes int64
 	// Entries configures the view of what the followed partitions lack (M5).
 	Entries metadata.StoreConfig

@@ -36,7 +36,7 @@ func (f *Following) fallback(t *trouble) bool {
 		if !ok {
 			return false
 		}
-		p, diverged, _ := f.snapshot()
+		p, _, _ := f.snapshot()
 		if r.err == nil && (r.advanced || r.reached >= max(p.observed, f.announced(r.reached))) {
 			failures = 0
 		} else { // refused, or short of the leader's end and no farther than before: not in a loop without pause
@@ -45,7 +45,7 @@ func (f *Following) fallback(t *trouble) bool {
 		if target < 0 && r.err == nil {
 			target = r.leaderLEO
 		}
-		if r.err == nil && r.advanced && r.reached < target && !diverged {
+		if r.err == nil && r.advanced && r.reached < target {
 			continue // the range is not at its end, so it is not time to hold
 		}
 		next, verdict := f.afterRange(begun, f.pauseAfter(failures))
@@ -114,7 +114,6 @@ func (f *Following) afterRange(begun uint64, pausedUntil time.Time) (next int64,
 		arrived := f.r.store.Arrivals(f.partition) != begun || f.announced(p.end) > p.end
 		if !arrived || ready && now.Before(f.holds.notBefore) {
 			holding = time.Time{}
-			f.release(false)
 			f.fromStore.Store(false)
 			if known := max(p.observed, f.announced(p.end)); ready && known > p.end {
 				return known, rangeNext
@@ -147,7 +146,7 @@ func (f *Following) afterRange(begun uint64, pausedUntil time.Time) (next int64,
 			case Gap, MidBatch: // the store can go on behind it
 				to = out.trouble.to
 			case Lineage:
-				f.gate, to = false, -1
+				to = -1
 			default:
 				f.holds.inVain(now)
 			}

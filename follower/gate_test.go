@@ -256,6 +256,7 @@ func TestPublishedAfterTheFirstAnswer(t *testing.T) {
 				g := newRig(t, func(c *follower.Config) {
 					c.Leader = fetcherFunc(func(context.Context, int64) (int64, error) {
 						published()
+						time.Sleep(5 * time.Millisecond) // the answer's way
 						return 0, nil
 					})
 				})

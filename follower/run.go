@@ -126,9 +126,6 @@ func (f *Following) replicate() *trouble {
 			f.setState(Failed, "", 0, 0, out.trouble.err)
 			return nil
 		case inTrouble:
-			if out.trouble.reason == Lineage {
-				f.gate = false
-			}
 			return out.trouble
 		}
 

@@ -52,6 +52,7 @@ func (f *Following) step() outcome {
 	}
 	if lastEpoch >= 0 && lastEpoch != f.epoch && end != slice.EpochStart { // F2: log matching
 		f.release(false)
+		f.gate = false
 		return outcome{kind: inTrouble, trouble: &trouble{reason: Lineage, from: end, to: -1}}
 	}
 
