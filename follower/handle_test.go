@@ -574,7 +574,7 @@ func TestSenselessMetadata(t *testing.T) {
 			}
 		})
 	})
-	for _, size := range []int64{1 << 62, 1<<32 + 1} {
+	for _, size := range []int64{1<<63 - 1, 1 << 62, 1<<32 + 1} {
 		t.Run(fmt.Sprintf("an object of %d bytes", size), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				g, p, log, _ := follows(t, nil)
