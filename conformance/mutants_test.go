@@ -103,7 +103,8 @@ var mutants = []mutant{
 	modelMutant("contexts are ignored", "H1", "C7 E17 H2 H7 I1 I6 I7 I11 L10 M5", flaws{ignoresContext: true}),
 	modelMutant("a cancel is reported as a deadline", "H7", "C7 E17 H1 H2 H3 H5 I1 I11 L10", flaws{swapsContextErrors: true}),
 	modelMutant("a cancelled call leaves a goroutine", leaked, "", flaws{leaksOnCancel: true}),
-	memoryMutant("exists after a lost answer is an error", "C9", "B13 B17 C5 C11 C12 C13 F5 H4 H8 L2 L3", memory.Config{}, nil,
+	// On a machine under load an attempt can run into its deadline though it has had its effect: C2, C3 and L1 have many.
+	memoryMutant("exists after a lost answer is an error", "C9", "B13 B17 C2 C3 C5 C11 C12 C13 F5 H4 H8 L1 L2 L3", memory.Config{}, nil,
 		func(d objectstore.Driver, store objectstore.Config) (walstorage.WalStorageManager, error) {
 			return newDoubter(d, store)
 		}),
