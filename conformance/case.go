@@ -32,6 +32,10 @@ const (
 	needDamage
 	// needUnknown asks for MetadataConfig.Unknown.
 	needUnknown
+	// needSweep asks for CrashConfig.Sweep.
+	needSweep
+
+	lastNeed = needSweep
 )
 
 // needNames tells a skip its reason, and the documentation what to give.
@@ -46,12 +50,13 @@ var needNames = map[need]string{
 	needMetadataInvalid: "MetadataConfig.Invalid",
 	needDamage:          "MetadataConfig.Damage",
 	needUnknown:         "MetadataConfig.Unknown",
+	needSweep:           "CrashConfig.Sweep",
 }
 
 // missing returns the names of what is needed and not given, "" if nothing is missing.
 func (n need) missing(given need) string {
 	var names []string
-	for bit := need(1); bit <= needUnknown; bit <<= 1 {
+	for bit := need(1); bit <= lastNeed; bit <<= 1 {
 		if n&bit != 0 && given&bit == 0 {
 			names = append(names, needNames[bit])
 		}
@@ -94,8 +99,9 @@ func (tc testCase) group() string { return tc.id[:1] }
 type T struct {
 	*recorder
 	testCase
-	storage  *storage // set in the cases of Run
-	metadata *topic   // set in the cases of RunMetadata
+	storage  *storage    // set in the cases of Run and RunCrash
+	metadata *topic      // set in the cases of RunMetadata
+	crash    CrashConfig // set in the cases of RunCrash
 	prompt   time.Duration
 	delivery time.Duration
 	rounds   int // how often tidy deletes

@@ -41,6 +41,19 @@ func TestConfigIsChecked(t *testing.T) {
 		_, err := cfg.check()
 		require.ErrorContains(t, err, field)
 	}
+	for field, spoil := range map[string]func(cfg *CrashConfig){
+		"Open":              func(cfg *CrashConfig) { cfg.Open = nil },
+		"TemporaryAge":      func(cfg *CrashConfig) { cfg.TemporaryAge = -1 },
+		"Timeout":           func(cfg *CrashConfig) { cfg.Timeout = -1 },
+		"Shared":            func(cfg *CrashConfig) { cfg.Shared = map[string]string{"": "a reason"} },
+		`Skip["N1"]`:        func(cfg *CrashConfig) { cfg.Skip = map[string]string{"N1": ""} },
+		`Skip["C1"]: there`: func(cfg *CrashConfig) { cfg.Skip = map[string]string{"C1": "a case of the other suite"} },
+	} {
+		cfg := fileConfig(fileFlaws{})
+		spoil(&cfg)
+		_, err := cfg.check()
+		require.ErrorContains(t, err, field)
+	}
 }
 
 // What a failure prints: the case, the rule, what breaking it means, then what was seen.

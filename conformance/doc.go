@@ -93,14 +93,33 @@
 //
 // Use metadata.Sequencer in your subscription: it tells gaps, duplicates and epochs, and so all logs answer alike.
 //
+// # Stores that keep files, and crashes
+//
+// RunCrash is for a store that keeps each segment as a file, by way of a file system that can be handed in: the interface
+// local.FS, or one like it. It runs group N over a CrashFS, a file system in memory that makes a call fail, kills a
+// process between two calls, cuts the power and loses, in several ways, what was not synced:
+//
+//	func TestCrashConformance(t *testing.T) {
+//		conformance.RunCrash(t, conformance.CrashConfig{
+//			Open: func(tb testing.TB, fsys *conformance.CrashFS, store objectstore.Config) (walstorage.WalStorageManager, error) {
+//				return mystore.New(tb.Context(), mystore.Config{FS: fsys, Store: store})
+//			},
+//		})
+//	}
+//
+// Each call of Open is another process, which must do nothing by itself in the background. With CrashConfig.Sweep the
+// suite also shows that what dead uploads have left is removed, and what living ones hold is not. A CrashFS is of use in
+// a store's own tests too.
+//
 // # What the suite promises, and what it does not prove
 //
 // Whatever a correct store may do passes: no order of lists, no time of storing, no checksum of the store's is asked for;
 // time limits are there for calls that hang and are far above what a loaded machine needs. The suite is itself tested
-// against some seventy stores and logs that are wrong in one way each: each fails the case named for it and none outside a
+// against some ninety stores and logs that are wrong in one way each: each fails the case named for it and none outside a
 // small set, and correct ones fail none.
 //
-// It cannot pull a plug: that an upload survives the crash of a machine (the second half of W3) is shown by the order of
-// a backend's system calls, or promised by the store. It does not speak HTTP: what a driver makes of answers on the wire
+// Run cannot pull a plug: that an upload survives the crash of a machine (the second half of W3) is shown by RunCrash for
+// files, and promised by any other store. What a real disk does on a sync, and whether a network file system keeps to
+// what local.FS says, nobody can show but by cutting its power. Run does not speak HTTP: what a driver makes of answers on the wire
 // (a body cut short, an ignored range, a conflict) needs a server that misbehaves. And it measures nothing.
 package conformance

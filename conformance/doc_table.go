@@ -141,6 +141,22 @@
 //	M6   P1 W10  a list that is never ranged over, and one that is left early, hold nothing
 //	M8   P2 W3   Close deletes nothing
 //
+// Group N, crashes, of stores that keep files: what was acknowledged survives, whatever fails or stops, and what was not leaves nothing behind.
+//
+//	N1   P1 W3   the order of calls: write, sync the file, give it its name, sync the directory, return
+//	N2   P1 W3   a power cut before any call of a story of two processes: what was acknowledged is there, all else is whole or absent
+//	N3   P1 W3   the names of new directories are synced, up to the root, whoever has made them
+//	N4   P1 W7   ENOSPC, EDQUOT, EIO, EROFS and EMFILE at each call of an upload: the right kind, no residue, and the next try succeeds
+//	N5   P1 W3   a sync that fails is never ignored, and the file is not trusted after it
+//	N7   P1 W1   a process is killed before any call of an upload: nothing of it shows, and a sweep removes what it has left [CrashConfig.Sweep]
+//	N8   P1 W3   a sweep by another process, before any call of an upload, does the upload no harm, however long it takes [CrashConfig.Sweep]
+//	N9   P1 W2   the names of temporaries are unique: no two uploads ever make the same file, on one handle or on several
+//	N10  P1 W2   two processes, one within any call of the other: one create wins (C4), the list has it (E7), a delete beside it does no harm (F9)
+//	N11  P2 W7   ESTALE at each call of a fetch, a stat and a list is tried again or is ErrUnavailable, never a missing segment
+//	N12  P2 W2   a network file system loses the answer to a call that makes a name and says EEXIST of the caller's own: the upload succeeds
+//	N16  P2 W3   a file system that cannot sync files or directories is refused, on opening or by each upload
+//	N18  P2 W8   a disk that does not answer a sync holds up no cancel, and the handle can be used when it answers
+//
 // Group Q, the metadata log: every acknowledged event reaches every reader, once, in the order of its broker, or the reader is told of the gap.
 //
 //	Q1   P1 M1   an acknowledged event is delivered, whole, one by one and in batches
@@ -197,6 +213,9 @@
 //
 //	E19  the consumer's error is returned unchanged
 //	     no callback: the consumer's loop keeps its own error, and leaving it early is E18
+//
+//	N6   a temporary never lies on another mount than the segment
+//	     the file system that RunCrash hands in is one mount, and all names lie below its root; a store says in its documentation what it asks of a real one
 //
 //	Q3   replay after compaction
 //	     the topic is not compacted: events are dropped by age (M6)

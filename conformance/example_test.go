@@ -1,6 +1,7 @@
 package conformance_test
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -44,6 +45,24 @@ func ExampleRunMetadata() {
 			},
 		})
 	}
+}
+
+// A disk on which what was not synced is lost.
+func ExampleCrashFS() {
+	disk := conformance.NewCrashFS()
+	file, _ := disk.Create("synced", 0o640)
+	_, _ = file.Write([]byte("text"))
+	_ = file.Sync()
+	_, _ = disk.Create("not synced", 0o640)
+	_ = disk.SyncDir(".")
+	_, _ = disk.Create("after the sync", 0o640)
+
+	for name, data := range disk.Crash(conformance.LoseUnsynced, 0).Files() {
+		fmt.Printf("%s: %q\n", name, data)
+	}
+	// Unordered output:
+	// synced: "text"
+	// not synced: ""
 }
 
 // The first example as it stands: nothing but a driver is needed, and the bucket is left as it was found. The second is

@@ -10,8 +10,8 @@ import (
 var storageCases = slices.Concat(constructionCases, roundTripCases, createCases, rangeCases, listCases, deleteCases,
 	contextCases, errorCases, concurrencyCases, lifecycleCases)
 
-// allCases returns the cases of both suites.
-func allCases() []testCase { return slices.Concat(storageCases, metadataCases) }
+// allCases returns the cases of all suites.
+func allCases() []testCase { return slices.Concat(storageCases, crashCases, metadataCases) }
 
 // group is a letter of the list and what its cases prove together.
 type group struct{ letter, name, proves string }
@@ -28,6 +28,7 @@ var groups = []group{
 	{"I", "errors", "errors tell a program what to do and a person what happened, and give no secret away"},
 	{"L", "concurrency", "many calls at once, and nothing is used up by making them"},
 	{"M", "lifecycle", "closing ends everything, once, and takes nothing with it"},
+	{"N", "crashes, of stores that keep files", "what was acknowledged survives, whatever fails or stops, and what was not leaves nothing behind"},
 	{"Q", "the metadata log", "every acknowledged event reaches every reader, once, in the order of its broker, or the reader is told of the gap"},
 }
 
@@ -44,6 +45,7 @@ H1 H2 H3 H4 H5 H6 H7 H8 H11
 I1 I2 I3 I4 I5 I6 I7 I8 I11 I12
 L1 L2 L3 L4 L5 L7 L10
 M1 M2 M3 M4 M5 M6
+N1 N2 N3 N4 N5 N6 N7 N8 N9 N10
 Q1 Q2 Q3 Q4 Q5 Q6 Q7 Q8 Q9 Q10 Q11 Q12 Q13 Q14 Q15 Q16 Q21 Q22
 `
 
@@ -58,6 +60,7 @@ var outTable = []struct{ id, title, reason string }{
 	{"E5", "an unordered list is sorted or the caller is told", "lists promise no order, and the contract tells every caller so (W10)"},
 	{"E12", "start-after", "no start-after: a list is resumed by CreatedAfter (E25)"},
 	{"E19", "the consumer's error is returned unchanged", "no callback: the consumer's loop keeps its own error, and leaving it early is E18"},
+	{"N6", "a temporary never lies on another mount than the segment", "the file system that RunCrash hands in is one mount, and all names lie below its root; a store says in its documentation what it asks of a real one"},
 	{"Q3", "replay after compaction", "the topic is not compacted: events are dropped by age (M6)"},
 	{"Q6", "tombstones and re-creation", "no tombstones: an event is never taken back, and a segment's end is its age"},
 	{"Q10", "the broker is not available at start", "Log has no constructor and no broker: that every call ends with its context is Q23, back-off is the log's own test"},

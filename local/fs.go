@@ -1,12 +1,10 @@
-//go:build unix
-
 package local
 
 import "io/fs"
 
-// FS is the file system below [Config.Root], as far as the store uses it: eight calls, each of which is one step that
-// can fail, or after which the machine can stop. The default is the real one, [NewFS]; tests hand in one that records
-// the calls, fails at a step, or forgets on a simulated power cut what had not been synced.
+// FS is the file system below Config.Root, as far as the store uses it: eight calls, each of which is one step that
+// can fail, or after which the machine can stop. The default is the real one, NewFS; tests hand in one that records
+// the calls, or fails at a step, or, as conformance.CrashFS, forgets on a simulated power cut what had not been synced.
 //
 // Names are slash-separated paths relative to the root, in the form that io/fs demands; "." is the root itself. All
 // methods may be called from many goroutines at once. Errors wrap a syscall.Errno or one of the errors of io/fs
