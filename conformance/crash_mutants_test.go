@@ -46,6 +46,7 @@ var crashMutants = []crashMutant{
 	{"temporaries look like segments", "N7", "N2 N4", fileFlaws{temporaryIsSegment: true}},
 	{"temporaries are never swept", "N7", "", fileFlaws{sweepsNothing: true}},
 	{"a sweep takes temporaries of any age", "N8", "", fileFlaws{sweepsAll: true}},
+	{"a sweep takes temporaries that are locked", "N8", "", fileFlaws{sweepsLocked: true}},
 	{"a stale handle is a missing segment", "N11", "", fileFlaws{staleIsMissing: true}},
 	{"exists is told before the directory is synced", "N5", "N4 N12 N18", fileFlaws{existsUnsynced: true}},
 	{"a lost answer to the create of a temporary is final", "N12", "", fileFlaws{existsIsFinal: true}},
@@ -139,6 +140,7 @@ type fileFlaws struct {
 	prunesOnDelete     bool // delete: removes the directory if it is empty
 	staleIsMissing     bool // get, stat: ESTALE is "not found"
 	sweepsNothing      bool
+	sweepsLocked       bool // sweep: what is old, held or not
 	sweepsAll          bool // sweep: of any age, held or not
 }
 
@@ -431,7 +433,7 @@ func (d *fileDriver) sweep() error {
 			return err
 		}
 		defer func() { _ = file.Close() }()
-		if file.Lock() != nil {
+		if file.Lock() != nil && !d.flaws.sweepsLocked {
 			return nil // of a process that lives
 		}
 		return d.fs.Remove(name)
