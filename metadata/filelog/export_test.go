@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/walhop/walhop/metadata"
 )
 
 // AppendRaw writes a frame that holds the bytes, as a writer of a later version might, or one that does not look before
@@ -130,4 +132,66 @@ func Leave(l *Log) {
 	<-l.turn
 	defer func() { l.turn <- struct{}{} }()
 	l.writer.leave()
+}
+
+// HalfPass is what a watcher has done in the middle of a pass: it has listed what there is and measured the broker's
+// newest file, and nothing else yet. Finish ends the pass.
+type HalfPass struct{ Finish func() }
+
+// SubscribeByHand returns a subscription from the beginning on whose watcher moves only when it is told to.
+func SubscribeByHand(t testing.TB, l *Log) (sub metadata.Subscription, pass func(), half func(broker int32) HalfPass) {
+	w := newWatcher(l.cfg, l.root)
+	s := newSubscription(l)
+	s.watcher, s.begun = w, true
+	l.mu.Lock()
+	l.watcher = w
+	l.subscriptions[s] = struct{}{}
+	l.mu.Unlock()
+	t.Cleanup(func() { require.NoError(t, s.Close()); w.release() })
+	pass = func() { w.pass(time.Now(), true) }
+	half = func(broker int32) HalfPass {
+		changed := w.listBrokers(time.Now(), true)
+		for _, b := range w.brokers {
+			b.listed = w.listFiles(b, time.Now(), true)
+			changed = changed || b.listed
+			if b.id == broker {
+				changed = w.measureFile(b.files[len(b.files)-1], true) || changed
+			}
+		}
+		return HalfPass{Finish: func() {
+			for _, b := range w.brokers {
+				changed = w.measure(b, true) || changed
+			}
+			if changed {
+				w.show()
+			}
+		}}
+	}
+	return s, pass, half
+}
+
+// ForgetHandles makes the subscription open its files again.
+func ForgetHandles(sub metadata.Subscription) {
+	s := sub.(*subscription)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, r := range s.readers {
+		for _, c := range r.cursors {
+			c.release()
+		}
+	}
+}
+
+// WriteEmptyFile leaves behind what a writer does that is killed before its first write.
+func WriteEmptyFile(t testing.TB, dir string, broker int32, epoch int64) {
+	require.NoError(t, os.WriteFile(filepath.Join(dir, fileName{broker: broker, epoch: epoch}.path()), nil, 0o644))
+}
+
+// GrowFutureFile adds to the file of WriteFutureFile.
+func GrowFutureFile(t testing.TB, dir string, broker int32, epoch int64) {
+	file, err := os.OpenFile(filepath.Join(dir, fileName{broker: broker, epoch: epoch}.path()), os.O_WRONLY|os.O_APPEND, 0)
+	require.NoError(t, err)
+	_, err = file.Write(make([]byte, 100))
+	require.NoError(t, err)
+	require.NoError(t, file.Close())
 }

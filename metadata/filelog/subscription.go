@@ -180,7 +180,7 @@ func (s *subscription) look() (changed <-chan struct{}, pause time.Duration, mor
 	changed = w.changed
 	if w.version != s.version {
 		s.version = w.version
-		for _, b := range w.brokers {
+		for _, b := range w.shown {
 			s.adopt(b)
 		}
 		for _, r := range s.readers {
@@ -216,11 +216,12 @@ func (s *subscription) adopt(b *watchedBroker) {
 		at = slices.IndexFunc(s.readers, func(r *reader) bool { return r.broker == b.id })
 	}
 	r := s.readers[at]
-	if slices.Equal(r.files, b.files) {
+	if slices.Equal(r.files, b.shown) {
 		return
 	}
-	files := b.files
-	if b.lastGone != r.gone && s.begun { // M3: it may have come and gone unseen
+	files := b.shown
+	// M3: it may have come and gone unseen. A directory that was removed and made anew has none yet.
+	if b.lastGone != nil && b.lastGone != r.gone && s.begun {
 		files = append(slices.Clip(files), b.lastGone)
 	}
 	for _, f := range files {
@@ -228,7 +229,7 @@ func (s *subscription) adopt(b *watchedBroker) {
 			r.cursors = append(r.cursors, &cursor{reader: r, file: f, stuck: -1, torn: -1})
 		}
 	}
-	r.files, r.gone = b.files, b.lastGone
+	r.files, r.gone = b.shown, b.lastGone
 	slices.SortFunc(r.cursors, func(a, b *cursor) int { return a.file.name.compare(b.file.name) })
 }
 

@@ -30,9 +30,9 @@ const (
 // it knows. All that it does with files it does in that goroutine and without a lock (D1).
 //
 // The order of things matters, as the events of one broker must come in their order whatever is written meanwhile.
-// Directories are listed before sizes are taken, and sizes are taken from a broker's newest file to its oldest: so
-// whenever an event shows, everything that was published before it shows too, and subscriptions read from the oldest
-// file to the newest.
+// Directories are listed before sizes are taken, sizes are taken from a broker's newest file to its oldest, and what a
+// pass has found is shown all at once when it ends: so whenever an event shows, everything that was published before it
+// shows too, and subscriptions read from the oldest file to the newest.
 type watcher struct {
 	cfg      Config
 	root     *os.Root
@@ -42,31 +42,38 @@ type watcher struct {
 	// Used by the goroutine alone.
 	top      directory
 	lastFull time.Time
-	looks    int             // calls of fstat in this pass
-	failing  map[string]bool // paths that could not be used when last tried
+	brokers  []*watchedBroker // sorted by id
+	removed  []*watchedFile   // in this pass
+	looks    int              // calls of fstat in this pass
+	failing  map[string]bool  // paths that could not be used when last tried
 
 	mu      sync.Mutex
-	brokers []*watchedBroker // sorted by id
-	version int              // counts the changes of files and sizes
+	shown   []*watchedBroker // brokers, as of the last pass that found a change
+	version int              // counts those passes
 	changed chan struct{}    // closed at the next change
 }
 
 // watchedBroker is a broker's directory.
 type watchedBroker struct {
-	id     int32
-	dir    directory
-	files  []*watchedFile // sorted; a new slice whenever it changes
-	listed bool           // it has changed in this pass
-	// lastGone is the file removed last. A subscription that never knew of it has missed something.
+	id int32
+	// Used by the watcher's goroutine alone.
+	dir     directory
+	files   []*watchedFile // sorted; a new slice whenever it changes
+	listed  bool           // it has changed in this pass
+	removed *watchedFile   // the file removed last
+	// Guarded by watcher.mu: files and removed, as they are shown. A subscription that never knew of lastGone, nil
+	// where nothing has been removed, has missed something.
+	shown    []*watchedFile
 	lastGone *watchedFile
 }
 
 // watchedFile is one file.
 type watchedFile struct {
 	name fileName
-	// Used by the watcher's goroutine alone: open while the file is polled in every pass.
-	handle *os.File
-	// Guarded by watcher.mu.
+	// Used by the watcher's goroutine alone: handle is open while the file is polled in every pass, measured is its size.
+	handle   *os.File
+	measured int64
+	// Guarded by watcher.mu. size is measured, as it is shown.
 	size     int64
 	gone     bool
 	reported map[metadata.DamageKind]int64 // the highest offset, plus 1, at which it has been reported
@@ -128,7 +135,7 @@ func (w *watcher) run() {
 func (w *watcher) pass(now time.Time, full bool) {
 	w.looks = 0
 	changed := w.listBrokers(now, full)
-	for _, b := range w.brokers { // only this goroutine changes it
+	for _, b := range w.brokers {
 		b.listed = w.listFiles(b, now, full)
 		changed = changed || b.listed
 	}
@@ -137,13 +144,30 @@ func (w *watcher) pass(now time.Time, full bool) {
 		changed = w.measure(b, full || b.listed) || changed
 	}
 	if changed {
-		w.mu.Lock()
-		w.version++
-		wake := w.changed
-		w.changed = make(chan struct{})
-		w.mu.Unlock()
-		close(wake)
+		w.show()
 	}
+}
+
+// show lets the subscriptions see what the pass has found. One that looked in the middle of a pass could find the first
+// event of a new file before the last one of the file before.
+func (w *watcher) show() {
+	w.mu.Lock()
+	w.shown = w.brokers
+	for _, b := range w.brokers {
+		b.shown, b.lastGone = b.files, b.removed
+		for _, f := range b.files {
+			f.size = f.measured
+		}
+	}
+	for _, f := range w.removed {
+		f.size, f.gone = f.measured, true
+	}
+	w.removed = nil
+	w.version++
+	wake := w.changed
+	w.changed = make(chan struct{})
+	w.mu.Unlock()
+	close(wake)
 }
 
 // list returns the names in a directory if it may have changed. ok is false if it has not, or cannot be listed.
@@ -210,9 +234,7 @@ func (w *watcher) listBrokers(now time.Time, full bool) (changed bool) {
 		}
 	}
 	slices.SortFunc(brokers, func(a, b *watchedBroker) int { return cmp.Compare(a.id, b.id) })
-	w.mu.Lock()
 	w.brokers = brokers
-	w.mu.Unlock()
 	return changed
 }
 
@@ -271,18 +293,12 @@ func (w *watcher) setFiles(b *watchedBroker, files []*watchedFile) (changed bool
 	if slices.Equal(files, b.files) {
 		return false
 	}
-	var gone []*watchedFile
 	for _, f := range b.files {
 		if !slices.Contains(files, f) {
 			f.release()
-			gone = append(gone, f)
+			w.removed = append(w.removed, f)
+			b.removed = f
 		}
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for _, f := range gone {
-		f.gone = true
-		b.lastGone = f
 	}
 	b.files = files
 	return true
@@ -331,12 +347,10 @@ func (w *watcher) measureFile(f *watchedFile, hot bool) (changed bool) {
 	if w.failed(f.name.path(), err) {
 		return false
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if info.Size() <= f.size {
+	if info.Size() <= f.measured {
 		return false
 	}
-	f.size = info.Size()
+	f.measured = info.Size()
 	return true
 }
 
