@@ -22,6 +22,7 @@ var (
 	errTorn     = errors.New("the writer began an event here and did not finish it")
 	errChecksum = errors.New("an event does not match its checksum")
 	errNoFrame  = errors.New("no event begins here")
+	errShort    = errors.New("the file is shorter than it has been seen to be")
 )
 
 // cursor is the place of a subscription in one file.
@@ -37,6 +38,8 @@ type cursor struct {
 	superseded bool // the broker has a later file: the writer does not come back to this one
 	gone       bool // the file has been removed
 	lost       bool // what stands at offset is known to be no frame, and has been reported
+	unknown    bool // the file has a format version that is not known: whatever comes in it is missed
+	told       bool // a gap has been yielded since the file was last read, as it cannot be read
 
 	// stuck is the limit with which reading came to nothing; there is no use in trying again with the same one before
 	// due, if that is set. torn is the offset of a torn tail that has been reported.
@@ -99,11 +102,13 @@ func (w *window) at(c *cursor, offset, n int64) ([]byte, error) {
 	if int64(cap(w.buffer)) < size {
 		w.buffer = make([]byte, size)
 	}
-	w.cursor, w.start, w.bytes = nil, offset, w.buffer[:size]
-	if _, err := c.handle.ReadAt(w.bytes, offset); err != nil {
+	w.cursor = nil
+	read, err := c.handle.ReadAt(w.buffer[:size], offset)
+	if int64(read) < n {
 		return nil, err
 	}
-	w.cursor = c
+	// A file that ends earlier than its size says still holds the frames before that.
+	w.cursor, w.start, w.bytes = c, offset, w.buffer[:read]
 	return w.bytes, nil
 }
 
@@ -162,18 +167,34 @@ func (s *subscription) refused(c *cursor, err error) {
 	c.later(time.Now().Add(retryOpen))
 }
 
-// unopened yields a gap if the file was removed before it was read (M3, M6).
+// unopened yields a gap if the file was removed before it was read (M3, M6), or cannot be read.
 func (s *subscription) unopened(c *cursor) (metadata.Item, bool) {
-	if !c.passed || c.reader.seeking {
+	switch {
+	case !c.passed:
+		return s.tell(c)
+	case c.reader.seeking:
 		return metadata.Item{}, false
 	}
 	return gap(s.sequencer.Unreadable(c.file.name.broker, c.file.name.epoch, -1, metadata.GapMissing))
+}
+
+// tell yields a gap, once, for a file that cannot be read (M3). It may stay so for ever, and the broker's later files are
+// read meanwhile: they tell of it if they are of the same epoch, but not if they are of the next.
+func (s *subscription) tell(c *cursor) (metadata.Item, bool) {
+	if c.told {
+		return metadata.Item{}, false
+	}
+	c.told = true
+	return gap(s.sequencer.Unreadable(c.file.name.broker, c.file.name.epoch, -1, metadata.GapCorrupt))
 }
 
 // readFrame reads what stands at the cursor's offset, which is below its limit.
 func (s *subscription) readFrame(c *cursor) (metadata.Item, state) {
 	if !c.checked {
 		return s.readHeader(c)
+	}
+	if c.unknown {
+		return s.skipUnknown(c)
 	}
 	if c.limit-c.offset < frameHeaderLength {
 		return s.tail(c)
@@ -206,6 +227,7 @@ func (s *subscription) readFrame(c *cursor) (metadata.Item, state) {
 		return item, yielded
 	}
 	c.offset += head.size()
+	c.told = false
 	if c.reader.seeking {
 		if head.stamp.Before(s.from) {
 			return metadata.Item{}, moved
@@ -221,13 +243,19 @@ func (s *subscription) readFrame(c *cursor) (metadata.Item, state) {
 
 // unread handles an error of reading.
 func (s *subscription) unread(c *cursor, err error) (metadata.Item, state) {
-	if errors.Is(err, io.EOF) { // shorter than the size that was seen: a cache is behind
-		if c.settled() {
-			c.later(time.Now().Add(settle))
-		}
+	if !errors.Is(err, io.EOF) {
+		s.refused(c, err)
+	} else if c.settled() {
+		// Shorter than the size that was seen: a cache is behind, or what was there is lost.
+		s.watcher.reportFile(c.file, metadata.DamageTorn, c.offset, errShort)
+		c.later(time.Now().Add(settle))
+	} else {
 		return metadata.Item{}, blocked
 	}
-	s.refused(c, err)
+	if item, ok := s.tell(c); ok {
+		s.bytes.forget()
+		return item, yielded
+	}
 	return metadata.Item{}, blocked
 }
 
@@ -248,14 +276,21 @@ func (s *subscription) readHeader(c *cursor) (metadata.Item, state) {
 	c.offset = max(c.offset, headerLength)
 	switch err {
 	case errFormatVersion:
-		c.passed = true
+		c.unknown = true
 		s.watcher.reportFile(c.file, metadata.DamageUnknownVersion, 0, err)
-		item, _ := gap(s.sequencer.Unreadable(c.file.name.broker, c.file.name.epoch, -1, metadata.GapUnknownVersion))
-		return item, yielded
+		return s.skipUnknown(c)
 	case errHeader: // its frames can be read all the same
 		s.watcher.reportFile(c.file, metadata.DamageCorrupt, 0, err)
 	}
 	return metadata.Item{}, moved
+}
+
+// skipUnknown passes over what stands in a file of an unknown format version, with a gap each time there is more of it
+// (M3, M4).
+func (s *subscription) skipUnknown(c *cursor) (metadata.Item, state) {
+	c.offset = c.limit
+	item, _ := gap(s.sequencer.Unreadable(c.file.name.broker, c.file.name.epoch, -1, metadata.GapUnknownVersion))
+	return item, yielded
 }
 
 // tail handles the beginning of a frame, or of a header, that ends with the file. It may be under way; if it is not, it
