@@ -31,15 +31,26 @@ func (w *writer) dropAged() {
 			w.dropOwn(files, now.Add(-w.cfg.Retention))
 			continue
 		}
-		for _, file := range files {
-			created, err := readCreated(w.root, file)
-			if err != nil || !created.Before(now.Add(-2*w.cfg.Retention)) {
-				break
-			}
-			if w.root.Remove(file.path()) != nil {
-				break
-			}
+		w.dropOthers(files, now.Add(-2*w.cfg.Retention))
+	}
+}
+
+// dropOthers removes the files of a broker that has gone, the oldest first, that were created before the time given. One
+// that does not say when, as its writer was killed before it had a header, goes with a later one: else it would keep all
+// of them for ever.
+func (w *writer) dropOthers(files []fileName, before time.Time) {
+	aged := 0
+	for i, file := range files {
+		created, err := readCreated(w.root, file)
+		if err == nil && !created.Before(before) {
+			break
 		}
+		if err == nil {
+			aged = i + 1
+		}
+	}
+	for _, file := range files[:aged] {
+		_ = w.root.Remove(file.path()) // one that stays is met again
 	}
 }
 
