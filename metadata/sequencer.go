@@ -42,8 +42,10 @@ type sequencedBroker struct {
 	ids    []uuid.UUID      // a ring once it is full
 	oldest int
 	// unreadable counts the events skipped since the last one that could be read. They were reported when they were
-	// met, so that the jump which they leave behind is not reported again.
-	unreadable int64
+	// met, so that the jump which they leave behind is not reported again. They are of unreadableEpoch, -1 if that is
+	// not known: what could not be read of one epoch hides nothing that is missing of another.
+	unreadable      int64
+	unreadableEpoch int64
 }
 
 type sequencedEpoch struct {
@@ -56,8 +58,10 @@ type sequencedEpoch struct {
 func (s *Sequencer) Accept(event *Event) (gap *Gap, deliver bool) {
 	id := event.Segment.ID
 	broker := s.broker(id.BrokerID)
-	skipped := broker.unreadable
-	broker.unreadable = 0
+	skipped := int64(0)
+	if broker.unreadableEpoch == id.BrokerEpoch || broker.unreadableEpoch < 0 {
+		skipped, broker.unreadable = broker.unreadable, 0
+	}
 
 	at, known := slices.BinarySearchFunc(broker.epochs, id.BrokerEpoch, func(e sequencedEpoch, epoch int64) int {
 		return cmp.Compare(e.epoch, epoch)
@@ -66,7 +70,7 @@ func (s *Sequencer) Accept(event *Event) (gap *Gap, deliver bool) {
 	switch {
 	case known:
 		next = broker.epochs[at].next
-	case at > 0 && at == len(broker.epochs):
+	case at > 0:
 		next = 0 // greater than one seen: it begins at 0 (M3)
 	}
 	if event.Sequence > next+skipped {
@@ -88,6 +92,9 @@ func (s *Sequencer) Unreadable(brokerID int32, brokerEpoch, sequence int64, reas
 	gap := Gap{BrokerID: brokerID, BrokerEpoch: brokerEpoch, From: -1, To: -1, Reason: reason}
 	if sequence >= 0 {
 		gap.From, gap.To = sequence, sequence+1
+	}
+	if broker.unreadableEpoch != brokerEpoch {
+		broker.unreadable, broker.unreadableEpoch = 0, brokerEpoch
 	}
 	broker.unreadable++
 	return gap

@@ -13,12 +13,14 @@ import (
 )
 
 // story feeds steps of the form "epoch:sequence" or "epoch:sequence/segment", both of broker 1, or "!" for an event
-// that could not be read, and returns what a subscription would yield.
+// that could not be read, "epoch!" where its epoch is known, and returns what a subscription would yield.
 func story(s *metadata.Sequencer, steps string) string {
 	var out []string
 	for step := range strings.FieldsSeq(steps) {
-		if step == "!" {
-			gap := s.Unreadable(1, -1, -1, metadata.GapCorrupt)
+		if unreadable, found := strings.CutSuffix(step, "!"); found {
+			epoch := int64(-1)
+			_, _ = fmt.Sscan(unreadable, &epoch)
+			gap := s.Unreadable(1, epoch, -1, metadata.GapCorrupt)
 			out = append(out, string(gap.Reason))
 			continue
 		}
@@ -62,6 +64,9 @@ func TestSequencer(t *testing.T) {
 		{"M4: and more are missing", "1:0 ! 1:4", "1:0 corrupt gap1[1,4) 1:4"},
 		{"M4: it was a copy", "1:0 1:1 ! 1:2 1:4", "1:0 1:1 corrupt 1:2 gap1[3,4) 1:4"},
 		{"M4: the first of a newer epoch", "1:0 ! 2:1 2:2", "1:0 corrupt 2:1 2:2"},
+		{"M3: what is unreadable of one epoch hides nothing of the next", "1:0 1! 2:1 2:2", "1:0 corrupt gap2[0,1) 2:1 2:2"},
+		{"M4: nor is it told again when its own epoch goes on", "1:0 1! 2:0 1:2", "1:0 corrupt 2:0 1:2"},
+		{"M3: an epoch between two that were seen begins at 0 too", "1:4 3:0 2:1", "1:4 3:0 gap2[0,1) 2:1"},
 		{"M4: before anything else", "! 1:57 1:59", "corrupt 1:57 gap1[58,59) 1:59"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
