@@ -195,3 +195,14 @@ func GrowFutureFile(t testing.TB, dir string, broker int32, epoch int64) {
 	require.NoError(t, err)
 	require.NoError(t, file.Close())
 }
+
+// SpoilHandles closes, behind the watcher's back, the files that the watcher of a subscription has open.
+func SpoilHandles(t testing.TB, sub metadata.Subscription) {
+	for _, b := range sub.(*subscription).watcher.brokers {
+		for _, f := range b.files {
+			if f.handle != nil {
+				require.NoError(t, f.handle.Close())
+			}
+		}
+	}
+}

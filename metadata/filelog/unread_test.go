@@ -74,3 +74,43 @@ func TestUnknownFileThatGrows(t *testing.T) {
 		assert.Equal(t, "gap1.2[-1,-1)unknown-version", read(t, sub))
 	})
 }
+
+// M3: a file that nobody could ever open is a gap too.
+func TestFileThatNeverCouldBeRead(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		var damage damages
+		log := open(t, filelog.Config{Dir: dir, Broker: 1, BrokerEpoch: 1, Hooks: damage.hooks()})
+		sub, pass, half := filelog.SubscribeByHand(t, log)
+		publish(t, log, events(1, 1, 0)...)
+		name := filepath.Join(dir, files(t, dir)[0])
+		finish := half(9).Finish // it is listed, and not open yet
+		require.NoError(t, os.Rename(name, name+".away"))
+		require.NoError(t, os.Symlink("../../elsewhere", name))
+		finish()
+		pass()
+		assert.Equal(t, "gap1.1[-1,-1)corrupt", read(t, sub))
+		assert.Contains(t, damage.all(), "unreadable 1/0000000000000000001-0000000000.events -1")
+		require.NoError(t, os.Rename(name+".away", name))
+		pass()
+		assert.Equal(t, "1.1:0", read(t, sub))
+	})
+}
+
+// A file server that has restarted makes the handles of files stale. They are opened again.
+func TestStaleHandles(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		log := open(t, filelog.Config{Dir: dir, Broker: 1, BrokerEpoch: 1})
+		sub, pass, _ := filelog.SubscribeByHand(t, log)
+		publish(t, log, events(1, 1, 0)...)
+		pass()
+		assert.Equal(t, "1.1:0", read(t, sub))
+		filelog.SpoilHandles(t, sub)
+		publish(t, log, events(1, 1, 1)...)
+		pass()
+		publish(t, log, events(1, 1, 2)...)
+		pass()
+		assert.Equal(t, "1.1:1 1.1:2", read(t, sub))
+	})
+}

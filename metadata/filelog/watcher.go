@@ -345,7 +345,12 @@ func (w *watcher) measureFile(f *watchedFile, hot bool) (changed bool) {
 		return false // the next listing says so
 	}
 	if w.failed(f.name.path(), err) {
-		return false
+		f.release() // a handle may have gone stale with its file server
+		// The size is shown all the same: a subscription that cannot read the file either learns that it misses
+		// something (M3).
+		if info, err = w.root.Lstat(f.name.path()); err != nil {
+			return false
+		}
 	}
 	if info.Size() <= f.measured {
 		return false
