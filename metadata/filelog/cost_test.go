@@ -33,8 +33,8 @@ func share(t testing.TB) float64 {
 }
 
 // Polling for three files takes at most 6 % of a core. The least of several measurements counts, as whatever else runs
-// adds to them. Where the machine is so slow at waking up, or so busy, that a bare timer of 1 ms with one fstat takes
-// more than that, polling is held to that timer.
+// adds to them, and there are as many as it takes, up to a dozen. Where the machine is so slow at waking up, or so busy,
+// that a bare timer of 1 ms with one fstat takes more than that, polling is held to that timer.
 func TestPollingCost(t *testing.T) {
 	dir := t.TempDir()
 	for broker := range int32(3) {
@@ -44,7 +44,8 @@ func TestPollingCost(t *testing.T) {
 	reader := open(t, filelog.Config{Dir: dir, Broker: 0, BrokerEpoch: 1, PollInterval: filelog.DefaultPollInterval})
 	runtime.GC()
 	polling, timer := 1.0, 1.0
-	for range 4 {
+	limit := 0.0
+	for range 12 {
 		sub := subscribe(t, reader)
 		polling = min(polling, share(t))
 		require.NoError(t, sub.Close())
@@ -73,12 +74,15 @@ func TestPollingCost(t *testing.T) {
 		timer = min(timer, share(t))
 		close(stop)
 		<-stopped
+		limit = max(0.06, timer)
+		if raceEnabled {
+			limit = max(0.30, 3*timer) // the race detector multiplies what the program itself does
+		}
+		if polling <= limit {
+			break
+		}
 	}
 	t.Logf("polling: %.1f %% of a core, a bare timer of 1 ms: %.1f %%", 100*polling, 100*timer)
-	limit := max(0.06, timer)
-	if raceEnabled {
-		limit = 0.30 // the race detector multiplies what the program itself does
-	}
 	assert.LessOrEqual(t, polling, limit)
 }
 
