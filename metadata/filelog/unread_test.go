@@ -97,11 +97,13 @@ func TestFileThatNeverCouldBeRead(t *testing.T) {
 	})
 }
 
-// A file server that has restarted makes the handles of files stale. They are opened again.
+// A file server that has restarted makes the handles of files stale. They are opened again, so a second restart is
+// another change of state.
 func TestStaleHandles(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
-		log := open(t, filelog.Config{Dir: dir, Broker: 1, BrokerEpoch: 1})
+		var damage damages
+		log := open(t, filelog.Config{Dir: dir, Broker: 1, BrokerEpoch: 1, Hooks: damage.hooks()})
 		sub, pass, _ := filelog.SubscribeByHand(t, log)
 		publish(t, log, events(1, 1, 0)...)
 		pass()
@@ -112,5 +114,8 @@ func TestStaleHandles(t *testing.T) {
 		publish(t, log, events(1, 1, 2)...)
 		pass()
 		assert.Equal(t, "1.1:1 1.1:2", read(t, sub))
+		filelog.SpoilHandles(t, sub)
+		pass()
+		assert.Len(t, damage.all(), 2)
 	})
 }

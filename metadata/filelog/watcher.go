@@ -296,6 +296,7 @@ func (w *watcher) setFiles(b *watchedBroker, files []*watchedFile) (changed bool
 	for _, f := range b.files {
 		if !slices.Contains(files, f) {
 			f.release()
+			delete(w.failing, f.name.path())
 			w.removed = append(w.removed, f)
 			b.removed = f
 		}
