@@ -15,7 +15,8 @@
 //
 // Publish returns when the events are on disk: written, fsynced, and, for a new file, the directory too. A torn tail,
 // which a crash inside Publish leaves behind, is recognised and reported; it was never acknowledged. A frame that does
-// not match its checksums is skipped with a Gap, found or not, and reading goes on at the next good one (M4). A writer
+// not match its checksums is skipped with a Gap, found or not, and reading goes on at the next good one (M4). So is a
+// file that cannot be read at all: it holds up no other, and its events come, late, if it can be read again. A writer
 // that finds files of a newer epoch of its own broker stops with ErrFenced (L6). It looks before each write; one that
 // is overtaken between the look and the write still gets its event in, which is harmless, as followers trust the
 // leader epoch alone (F1).
