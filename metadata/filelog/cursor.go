@@ -32,6 +32,7 @@ type cursor struct {
 	handle *os.File
 	offset int64 // of the next frame; below headerLength the header has not been passed
 	limit  int64 // the size as the watcher last saw it
+	sought int64 // the size when the subscription began, if that was from a time: what comes after is not passed over
 
 	checked    bool // the header has been looked at
 	passed     bool // there is nothing to read here, whatever comes
@@ -229,7 +230,7 @@ func (s *subscription) readFrame(c *cursor) (metadata.Item, state) {
 	c.offset += head.size()
 	c.told = false
 	if c.reader.seeking {
-		if head.stamp.Before(s.from) {
+		if offset < c.sought && head.stamp.Before(s.from) {
 			return metadata.Item{}, moved
 		}
 		c.reader.seeking = false // a position picks the place and filters nothing afterwards

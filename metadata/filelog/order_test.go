@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -48,5 +49,24 @@ func TestDirectoryMadeAnew(t *testing.T) {
 		assert.Empty(t, read(t, sub))
 		publish(t, log, events(1, 1, 2)...)
 		assert.Equal(t, "1.1:2", read(t, sub))
+	})
+}
+
+// A position in time passes over what was there, and nothing that is published after Subscribe has returned: the clock of
+// a broker that was known may be behind the reader's, and that of a new one too.
+func TestPositionInTimeAndClocksThatAreBehind(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		behind := func() time.Time { return time.Now().Add(-time.Minute) }
+		reader := open(t, filelog.Config{Dir: dir, Broker: 9, BrokerEpoch: 1})
+		known := open(t, filelog.Config{Dir: dir, Broker: 1, BrokerEpoch: 1, Now: behind})
+		publish(t, known, events(1, 1, 0)...)
+		sub := subscribeFrom(t, reader, time.Now())
+		publish(t, known, events(1, 1, 1)...)
+		filelog.Leave(known)
+		publish(t, known, events(1, 1, 2)...)
+		fresh := open(t, filelog.Config{Dir: dir, Broker: 2, BrokerEpoch: 1, Now: behind})
+		publish(t, fresh, events(2, 1, 0)...)
+		assert.Equal(t, "1.1:1 1.1:2 2.1:0", read(t, sub))
 	})
 }

@@ -28,7 +28,7 @@ type subscription struct {
 	begun     bool      // the position is fixed
 	version   int       // of the watcher when ready was made
 	ready     []*cursor // what can be read, in order
-	from      time.Time // what is stamped earlier is passed over at first
+	from      time.Time // what was there at first and is stamped earlier is passed over
 	bytes     window
 	event     metadata.Event // what Next has yielded; the next call writes over it
 	waiting   bool           // event has been decoded, and a gap was yielded before it
@@ -39,7 +39,7 @@ type reader struct {
 	broker  int32
 	files   []*watchedFile // as the watcher had them when cursors was made
 	cursors []*cursor      // sorted; those of files that are gone stay until they are read
-	seeking bool           // no event at or after subscription.from has been met
+	seeking bool           // nothing has been met that is not passed over
 	gone    *watchedFile   // the watcher's lastGone
 }
 
@@ -79,6 +79,7 @@ func (s *subscription) begin(ctx context.Context, from metadata.Position) error 
 			last := i+1 == len(r.cursors)
 			if r.seeking {
 				c.passed = !last && s.begunBy(r.cursors[i+1], from.Time)
+				c.sought = c.limit
 				continue
 			}
 			s.toEnd(c)
@@ -211,7 +212,7 @@ func (s *subscription) look() (changed <-chan struct{}, pause time.Duration, mor
 func (s *subscription) adopt(b *watchedBroker) {
 	at := slices.IndexFunc(s.readers, func(r *reader) bool { return r.broker == b.id })
 	if at < 0 {
-		s.readers = append(s.readers, &reader{broker: b.id, seeking: !s.from.IsZero()})
+		s.readers = append(s.readers, &reader{broker: b.id})
 		slices.SortFunc(s.readers, func(a, b *reader) int { return cmp.Compare(a.broker, b.broker) })
 		at = slices.IndexFunc(s.readers, func(r *reader) bool { return r.broker == b.id })
 	}
