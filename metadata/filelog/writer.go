@@ -35,6 +35,8 @@ type writer struct {
 	next     uint32    // number of the next file
 	started  bool      // this writer has tried to create a file
 	terminal error     // why nothing can ever be published again
+	// abandoned is the path of the file last begun in vain, empty if there is none.
+	abandoned string
 
 	// buffer holds room for a file's header, then the frames of the publication. ends holds where each frame ends.
 	buffer []byte
@@ -96,12 +98,21 @@ func (w *writer) write() error {
 		// The file may hold half a frame. It is not trusted again: the events go into a new one (L5).
 		w.leave()
 		if fresh {
-			// Nothing in it was acknowledged. Gone, it can't pile up with others while the disk is full.
-			_ = w.root.Remove(w.name.path())
+			w.abandon()
 		}
 		return fmt.Errorf("%w: %w", metadata.ErrUnknownOutcome, err)
 	}
 	return nil
+}
+
+// abandon notes that the file just begun holds nothing acknowledged. It stays until the next one is abandoned, so that no
+// more than one is there while the disk is full: a reader that finds it gone before it has read it can't know that it
+// has missed nothing, and tells a gap.
+func (w *writer) abandon() {
+	if w.abandoned != "" {
+		_ = w.root.Remove(w.abandoned)
+	}
+	w.abandoned = w.name.path()
 }
 
 // look lists the broker's files: a newer epoch fences this one (L6), and a file that is gone is not written again.

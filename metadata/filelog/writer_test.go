@@ -31,7 +31,7 @@ func TestFailedWrites(t *testing.T) {
 	}{
 		{"nothing is written", func(op string, _ int) (int, error) { return 0, failIf(op == "write") }, 2, false},
 		{"a part is written", func(op string, n int) (int, error) { return 2 * n / 3, failIf(op == "write") }, 2, true},
-		{"the new file's name is not on disk", func(op string, n int) (int, error) { return n, failIf(op == "syncdir") }, 2, false},
+		{"the new file's name is not on disk", func(op string, n int) (int, error) { return n, failIf(op == "syncdir") }, 3, false},
 		{"all is written, but not on disk", func(op string, n int) (int, error) { return n, failIf(op == "sync") }, 2, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -108,10 +108,28 @@ func TestFullDisk(t *testing.T) {
 			_, err := log.Publish(t.Context(), events(1, 1, 1)...)
 			require.ErrorIs(t, err, metadata.ErrUnknownOutcome)
 		}
-		assert.Len(t, files(t, dir), 1)
+		assert.Len(t, files(t, dir), 2, "the good one, and the last that failed")
 		fail = false
 		publish(t, log, events(1, 1, 1)...)
 		assert.Equal(t, "1.1:0 1.1:1", read(t, sub))
+	})
+}
+
+// Q12: a new file that failed holds nothing acknowledged. A reader that has seen it, and not read it yet, tells no gap.
+func TestFailedNewFileIsNoGap(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		log := open(t, filelog.Config{Dir: dir, Broker: 1, BrokerEpoch: 1})
+		sub, pass, _ := filelog.SubscribeByHand(t, log)
+		fail := true
+		filelog.Fail(log, func(_ string, length int) (int, error) { return length / 3, failIf(fail) })
+		_, err := log.Publish(t.Context(), events(1, 1, 0)...)
+		require.ErrorIs(t, err, metadata.ErrUnknownOutcome)
+		pass()
+		fail = false
+		publish(t, log, events(1, 1, 0)...)
+		pass()
+		assert.Equal(t, "1.1:0", read(t, sub))
 	})
 }
 
