@@ -1,0 +1,37 @@
+package s3
+
+import (
+	"encoding/xml"
+	"fmt"
+	"net/http"
+	"time"
+)
+
+type sessionResult struct {
+	XMLName     xml.Name `xml:"CreateSessionResult"`
+	Credentials sessionCredentials
+}
+
+type sessionCredentials struct {
+	SessionToken    string
+	SecretAccessKey string
+	AccessKeyID     string `xml:"AccessKeyId"`
+	Expiration      string
+}
+
+// createSession begins a session of a directory bucket.
+func (s *Server) createSession() (reply, *problem) {
+	token := fmt.Sprintf("session-%d", len(s.sessions)+1)
+	until := time.Now().Add(s.cfg.Session)
+	s.sessions[token] = until
+	return document(sessionResult{Credentials: sessionCredentials{
+		SessionToken: token, SecretAccessKey: "secret-of-" + token, AccessKeyID: "key-of-" + token,
+		Expiration: until.UTC().Format(time.RFC3339),
+	}}), nil
+}
+
+// inSession tells whether the request belongs to a session that has not expired.
+func (s *Server) inSession(r *http.Request) bool {
+	until, known := s.sessions[r.Header.Get("X-Amz-S3session-Token")]
+	return known && time.Now().Before(until)
+}

@@ -1,0 +1,128 @@
+package s3
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
+	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
+	awsconfig "github.com/aws/aws-sdk-go-v2/config"
+	sdk "github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/aws/smithy-go/middleware"
+	smithyhttp "github.com/aws/smithy-go/transport/http"
+
+	"github.com/walhop/walhop/walstorage"
+)
+
+// connect makes the SDK's client.
+func (d *Driver) connect(ctx context.Context, config Config) error {
+	if config.Client != nil {
+		options := config.Client.Options()
+		d.credentials = newCredentials(options.Credentials)
+		d.client = sdk.New(options, d.options)
+		return nil
+	}
+	// The credentials chain asks through the SDK's own kind of client: a plain one makes loading fail wherever
+	// AWS_CA_BUNDLE is set.
+	buildable := awshttp.NewBuildableClient().WithTransportOptions(func(t *http.Transport) { configure(t, config) })
+	load := []func(*awsconfig.LoadOptions) error{awsconfig.WithHTTPClient(buildable)}
+	if config.Region != "" {
+		load = append(load, awsconfig.WithRegion(config.Region))
+	}
+	if config.Credentials != nil {
+		load = append(load, awsconfig.WithCredentialsProvider(config.Credentials))
+	}
+	loaded, err := awsconfig.LoadDefaultConfig(ctx, load...)
+	if err != nil {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		return walstorage.NewError(walstorage.ErrInvalidArgument, fmt.Errorf("s3: the environment's AWS configuration: %w", err))
+	}
+	if loaded.Region == "" {
+		if config.Endpoint == "" && loaded.BaseEndpoint == nil {
+			return invalid("Region", "is empty, and the environment names none")
+		}
+		loaded.Region = regionElsewhere
+	}
+	if config.HTTPClient != nil {
+		loaded.HTTPClient = config.HTTPClient
+	} else {
+		if with, ok := loaded.HTTPClient.(*awshttp.BuildableClient); ok {
+			buildable = with // it has the certificates of AWS_CA_BUNDLE
+		}
+		d.own = buildable.GetTransport()
+		loaded.HTTPClient = &http.Client{
+			Transport: d.own,
+			// A signature is good for one host, and an upload is one request.
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		}
+	}
+	d.credentials = newCredentials(loaded.Credentials)
+	d.client = sdk.NewFromConfig(loaded, func(o *sdk.Options) {
+		if config.Endpoint != "" {
+			o.BaseEndpoint = aws.String(config.Endpoint)
+		}
+		o.UsePathStyle = o.UsePathStyle || config.PathStyle
+	}, d.options)
+	return nil
+}
+
+// configure shapes the transport for many small requests at once: HTTP/1.1, so that the loss of one connection is the
+// loss of one request, and so many idle connections that a burst finds them open (CONFORMANCE: the SDK keeps 10).
+func configure(t *http.Transport, config Config) {
+	t.ForceAttemptHTTP2 = false
+	t.Protocols = new(http.Protocols)
+	t.Protocols.SetHTTP1(true)
+	if t.TLSClientConfig == nil {
+		t.TLSClientConfig = &tls.Config{MinVersion: tls.VersionTLS12}
+	}
+	t.TLSClientConfig.NextProtos = []string{"http/1.1"}
+	t.DialContext = (&net.Dialer{Timeout: config.DialTimeout, KeepAlive: 30 * time.Second}).DialContext
+	t.TLSHandshakeTimeout = config.DialTimeout
+	t.ResponseHeaderTimeout = config.ResponseHeaderTimeout
+	t.MaxIdleConns = 0 // no limit beside the one for a host: there is one host
+	t.MaxIdleConnsPerHost = 2 * config.Parallelism
+	t.IdleConnTimeout = 90 * time.Second
+	t.DisableCompression = true // bytes come back as they were put
+}
+
+// options are the settings that no client may have otherwise: one layer retries, and it is not the SDK (J20), and
+// checksums are what this package says and never the SDK's choice (report aws/aws-sdk-go-v2#3007).
+func (d *Driver) options(o *sdk.Options) {
+	o.Retryer = aws.NopRetryer{}
+	o.RetryMaxAttempts = 0
+	o.RequestChecksumCalculation = aws.RequestChecksumCalculationWhenRequired
+	o.ResponseChecksumValidation = aws.ResponseChecksumValidationWhenRequired
+	o.ContinueHeaderThresholdBytes = -1 // "Expect: 100-continue" is a round trip more
+	if d.credentials.cache != nil {
+		o.Credentials = d.credentials
+	}
+	o.ExpressCredentials = nil // made anew: the one of a ready client is bound to that client
+	if d.noChecksum {
+		o.APIOptions = append(o.APIOptions[:len(o.APIOptions):len(o.APIOptions)], withoutChecksum)
+	}
+}
+
+// withoutChecksum takes the SDK's checksums out of every request. DeleteObjects must have one, and an MD5 will do.
+func withoutChecksum(stack *middleware.Stack) error {
+	// An id that a stack does not have is an error of Remove, and no concern of ours.
+	_, _ = stack.Initialize.Remove("AWSChecksum:SetupInputContext")
+	_, _ = stack.Build.Remove("AWSChecksum:RequestMetricsTracking")
+	_, _ = stack.Finalize.Remove("AWSChecksum:ComputeInputPayloadChecksum")
+	_, _ = stack.Finalize.Remove("addInputChecksumTrailer")
+	switch stack.ID() {
+	case "PutObject":
+		// Signed over TLS too, in place of the checksum (W4).
+		_, err := stack.Finalize.Swap((&v4.ComputePayloadSHA256{}).ID(), &v4.ComputePayloadSHA256{})
+		return err
+	case "DeleteObjects":
+		return smithyhttp.AddContentChecksumMiddleware(stack)
+	}
+	return nil
+}

@@ -1,0 +1,196 @@
+package s3
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	sdk "github.com/aws/aws-sdk-go-v2/service/s3"
+
+	"github.com/walhop/walhop/walstorage"
+	"github.com/walhop/walhop/walstorage/objectstore"
+)
+
+// Config says where the store is. Bucket and Store.Cluster are all that a broker in AWS sets. It is copied: changing it
+// later has no effect.
+type Config struct {
+	// Bucket is the bucket's name, or the ARN of an access point. A name that ends in "--x-s3" is a directory bucket
+	// (S3 Express One Zone). Required; the bucket has to exist.
+	Bucket string
+
+	// Region is the bucket's region, such as "eu-central-1". Default: what the environment says (AWS_REGION, the shared
+	// configuration), and "us-east-1" where Endpoint is set and the environment says nothing.
+	Region string
+
+	// Endpoint is the URL of a store that is not Amazon's, or of a private endpoint: http or https, a host, and nothing
+	// that has to be kept secret. Default: Amazon's for the region.
+	Endpoint string
+
+	// PathStyle puts the bucket into the path of the URL and not into its host name. Most stores that are not Amazon's
+	// need it.
+	PathStyle bool
+
+	// Credentials give the keys. Default: AWS's chain. aws.AnonymousCredentials sends requests unsigned.
+	Credentials aws.CredentialsProvider
+
+	// KMSKeyID is the id, ARN or alias of the KMS key that new objects are encrypted with (SSE-KMS). Default: what the
+	// bucket is set to. Readers then need kms:Decrypt, and writers kms:GenerateDataKey.
+	KMSKeyID string
+
+	// NoChecksum is for old compatible stores that refuse the checksum headers of today: no request carries any. Uploads
+	// are then protected by the SHA-256 that the signature covers, over https too, which costs a second pass over the
+	// body; deletes carry a Content-MD5, as they did in former times; and an upload that meets an existing object reads
+	// it to compare. Default: off.
+	NoChecksum bool
+
+	// Parallelism is the number of requests that are expected to be under way at once. Twice as many idle connections
+	// are kept. More requests than that work too, over connections that are opened for them. Default 64, at most 10,000.
+	Parallelism int
+
+	// DialTimeout limits how long a connection may take to open, and its TLS handshake again. Default 3 s.
+	DialTimeout time.Duration
+
+	// ResponseHeaderTimeout limits how long an answer may take to begin once the request has been sent. Default 10 s.
+	// Store.AttemptTimeout is usually shorter, and then counts.
+	ResponseHeaderTimeout time.Duration
+
+	// StallTimeout limits how long a request or an answer may go without a byte moving. Default 10 s. Here too the
+	// deadline of the attempt is usually shorter.
+	StallTimeout time.Duration
+
+	// HTTPClient sends the requests to the store in place of the package's own client; Parallelism, DialTimeout and
+	// ResponseHeaderTimeout are then its own affair, and so is closing it. It should speak HTTP/1.1: over HTTP/2 all
+	// requests share one connection and its loss. What the credentials chain asks for goes through a client of the SDK.
+	HTTPClient *http.Client
+
+	// Client is a ready client of the SDK, whose endpoint, region, credentials, HTTP client and middleware are used; the
+	// fields here that say the same must be empty. Its retries and its checksum modes are not used, and a session
+	// for S3 Express is made anew.
+	Client *sdk.Client
+
+	// Store configures the Manager above the driver: cluster, key prefix, retries, hooks, the logger. NewDriver does not
+	// look at it.
+	Store objectstore.Config
+}
+
+const (
+	defaultParallelism           = 64
+	maxParallelism               = 10_000
+	defaultDialTimeout           = 3 * time.Second
+	defaultResponseHeaderTimeout = 10 * time.Second
+	defaultStallTimeout          = 10 * time.Second
+
+	// regionElsewhere is the region that stores other than Amazon's expect where nothing else was agreed.
+	regionElsewhere = "us-east-1"
+)
+
+// withDefaults returns the configuration with its zero values filled in, or an error of kind
+// walstorage.ErrInvalidArgument that names the wrong field. It never repeats a value that may be secret.
+func (c Config) withDefaults() (Config, error) {
+	if problem := wrongBucket(c.Bucket); problem != "" {
+		return Config{}, invalid("Bucket", "%s", problem)
+	}
+	if !only(c.Region, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_") {
+		return Config{}, invalid("Region", "%q has something else in it than letters, digits, - and _", c.Region)
+	}
+	if problem := wrongEndpoint(c.Endpoint); problem != "" {
+		return Config{}, invalid("Endpoint", "%s", problem)
+	}
+	if strings.ContainsFunc(c.KMSKeyID, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return Config{}, invalid("KMSKeyID", "%q has something else in it than printable ASCII", c.KMSKeyID)
+	}
+	if c.Client != nil {
+		for _, field := range []struct {
+			name string
+			set  bool
+		}{
+			{"Region", c.Region != ""},
+			{"Endpoint", c.Endpoint != ""},
+			{"PathStyle", c.PathStyle},
+			{"Credentials", c.Credentials != nil},
+			{"HTTPClient", c.HTTPClient != nil},
+		} {
+			if field.set {
+				return Config{}, invalid(field.name, "is set, and so is Client, which has its own")
+			}
+		}
+	}
+	switch {
+	case c.Parallelism < 0 || c.Parallelism > maxParallelism:
+		return Config{}, invalid("Parallelism", "%d is not between 0 and %d", c.Parallelism, maxParallelism)
+	case c.Parallelism == 0:
+		c.Parallelism = defaultParallelism
+	}
+	for _, d := range []struct {
+		name     string
+		field    *time.Duration
+		standard time.Duration
+	}{
+		{"DialTimeout", &c.DialTimeout, defaultDialTimeout},
+		{"ResponseHeaderTimeout", &c.ResponseHeaderTimeout, defaultResponseHeaderTimeout},
+		{"StallTimeout", &c.StallTimeout, defaultStallTimeout},
+	} {
+		if *d.field < 0 {
+			return Config{}, invalid(d.name, "%v is negative", *d.field)
+		}
+		if *d.field == 0 {
+			*d.field = d.standard
+		}
+	}
+	return c, nil
+}
+
+// wrongBucket says what is wrong with a bucket's name, "" if nothing is. Names are not checked by the rules for new
+// buckets: old ones, and those of other stores, have capitals and underscores.
+func wrongBucket(name string) string {
+	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_"
+	switch {
+	case name == "":
+		return "is empty"
+	case len(name) > 255:
+		return fmt.Sprintf("has %d bytes, and 255 are the most", len(name))
+	case strings.HasPrefix(name, "arn:"):
+		if !only(name, letters+":/") {
+			return fmt.Sprintf("%q is no ARN", name)
+		}
+	case !only(name, letters):
+		return fmt.Sprintf("%q has something else in it than letters, digits, dots, - and _", name)
+	case strings.Trim(name, ".") == "":
+		return fmt.Sprintf("%q is no name", name)
+	}
+	return ""
+}
+
+// wrongEndpoint says what is wrong with an endpoint, "" if nothing is. It repeats nothing of it: a URL may hold a
+// password or a signature, which is one of the things that are wrong (W11).
+func wrongEndpoint(endpoint string) string {
+	if endpoint == "" {
+		return ""
+	}
+	u, err := url.Parse(endpoint)
+	switch {
+	case err != nil:
+		return "is no URL"
+	case u.Scheme != "http" && u.Scheme != "https":
+		return "does not begin with http:// or https://"
+	case u.Hostname() == "":
+		return "has no host"
+	case u.User != nil:
+		return "has a user or a password in it, which belong into Credentials"
+	case u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
+		return "has a query or a fragment"
+	}
+	return ""
+}
+
+func invalid(field, format string, args ...any) error {
+	return walstorage.NewError(walstorage.ErrInvalidArgument, fmt.Errorf("s3.Config: "+field+": "+format, args...))
+}
+
+// only tells whether text has no other characters in it than those.
+func only(text, those string) bool {
+	return !strings.ContainsFunc(text, func(r rune) bool { return !strings.ContainsRune(those, r) })
+}

@@ -1,0 +1,30 @@
+// Package s3 stores segments in Amazon S3, in S3 Express One Zone, and in stores that speak the same protocol.
+//
+// [New] is what a broker calls. It needs a bucket and, unless the environment names them, a region and credentials:
+// those of AWS's own chain (environment, shared files, web identity, container, instance) or the ones in [Config].
+//
+// # What goes over the wire
+//
+// An upload is one PutObject with If-None-Match: *, so that an object is created and never replaced (W2), and with the
+// CRC-32C of the whole body in a header, which the store verifies (W4). The body is sent plain: no multipart upload, no
+// chunked encoding, no trailer. A read is one GetObject with a range. Deletes go out a thousand keys at a time, and the
+// answer has to name every key (W9). Nothing is retried here, and the SDK's own retries are off: objectstore.Manager
+// does that.
+//
+// Over https the body is hashed once, by the Manager. Over plain http the SDK hashes it again, because there the
+// signature has to cover it.
+//
+// # What the store must do
+//
+// Conditional creates have to be atomic: those of Amazon S3 are, and those of several servers that call themselves
+// compatible are not. Package conformance tells. The credentials need s3:PutObject, s3:GetObject, s3:DeleteObject and
+// s3:ListBucket. Without the last one S3 answers 403 for an object that is missing, and 403 is never taken for "not
+// found" (W7).
+//
+// Old compatible stores that refuse checksum headers need [Config].NoChecksum.
+//
+// # Credentials that expire
+//
+// Where the store says that a token or a signature has expired, the credentials are dropped and the request is repeated
+// with new ones, once; a second refusal is walstorage.ErrAccessDenied.
+package s3

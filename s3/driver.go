@@ -1,0 +1,92 @@
+package s3
+
+import (
+	"context"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	sdk "github.com/aws/aws-sdk-go-v2/service/s3"
+
+	"github.com/walhop/walhop/walstorage"
+	"github.com/walhop/walhop/walstorage/objectstore"
+)
+
+// Driver stores objects in one bucket: the key of the object is the key in the bucket. All methods may be called from
+// many goroutines.
+type Driver struct {
+	client     *sdk.Client
+	bucket     string
+	kmsKeyID   string
+	noChecksum bool
+	stallAfter time.Duration
+
+	credentials *credentials
+	own         *http.Transport // closed by Close, nil if the caller gave the client
+	closed      atomic.Bool
+}
+
+var _ objectstore.Driver = (*Driver)(nil)
+
+// NewDriver makes a driver and sends no request to the store; see [Driver.Warm]. The error is of kind
+// walstorage.ErrInvalidArgument and names the field that is wrong, or says what the environment's AWS configuration
+// lacks. ctx ends the reading of that configuration. Most users call [New].
+func NewDriver(ctx context.Context, config Config) (*Driver, error) {
+	config, err := config.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	d := &Driver{
+		bucket:     config.Bucket,
+		kmsKeyID:   config.KMSKeyID,
+		noChecksum: config.NoChecksum,
+		stallAfter: config.StallTimeout,
+	}
+	if err := d.connect(ctx, config); err != nil {
+		return nil, err
+	}
+	return d, nil
+}
+
+// keysPerDelete is what DeleteObjects takes, objectBytes what PutObject takes.
+const (
+	keysPerDelete = 1000
+	objectBytes   = 5 << 30
+)
+
+// Limits implements objectstore.Driver.
+func (d *Driver) Limits() objectstore.Limits {
+	return objectstore.Limits{KeysPerDelete: keysPerDelete, ObjectBytes: objectBytes}
+}
+
+// Close closes the idle connections of the driver's own HTTP client. Later calls give walstorage.ErrClosed. It may be
+// called more than once.
+func (d *Driver) Close() error {
+	d.closed.Store(true)
+	if d.own != nil {
+		d.own.CloseIdleConnections()
+	}
+	return nil
+}
+
+// call makes one attempt: run sends the request, and its failure is classified.
+func (d *Driver) call(ctx context.Context, op operation, run func(ctx context.Context, s *stall) error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if d.closed.Load() {
+		return walstorage.NewError(walstorage.ErrClosed, nil)
+	}
+	generation := d.credentials.begin()
+	watched, s := watch(ctx, d.stallAfter)
+	defer s.end()
+	err := run(watched, s)
+	if err == nil {
+		d.credentials.worked(generation)
+		return nil
+	}
+	return d.classify(ctx, s, op, generation, err)
+}

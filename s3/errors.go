@@ -1,0 +1,190 @@
+package s3
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/aws/smithy-go"
+	smithyhttp "github.com/aws/smithy-go/transport/http"
+
+	"github.com/walhop/walhop/walstorage"
+	"github.com/walhop/walhop/walstorage/objectstore"
+)
+
+// operation is what was asked: a few answers mean different things to different questions.
+type operation int
+
+const (
+	opPut operation = iota
+	opGet
+	opStat
+	opDelete
+	opList
+	opBucket
+)
+
+// codes are the error codes of Amazon S3, of KMS behind it, and of compatible stores, with what they mean (W7). A code
+// that is not here is judged by its status.
+var codes = map[string]error{
+	"NoSuchKey":    walstorage.ErrSegmentNotFound,
+	"NoSuchBucket": walstorage.ErrBucketNotFound,
+
+	"PreconditionFailed": walstorage.ErrSegmentExists, // of a create: nothing else here has a condition
+	// "Somebody else is creating it, try again" is not "exists" (report apache/opendal#6741).
+	"ConditionalRequestConflict": walstorage.ErrUnavailable,
+	"OperationAborted":           walstorage.ErrUnavailable,
+
+	"InvalidRange": walstorage.ErrInvalidRange,
+
+	"AccessDenied":          walstorage.ErrAccessDenied,
+	"AllAccessDisabled":     walstorage.ErrAccessDenied,
+	"AccountProblem":        walstorage.ErrAccessDenied,
+	"InvalidAccessKeyId":    walstorage.ErrAccessDenied,
+	"InvalidToken":          walstorage.ErrAccessDenied,
+	"SignatureDoesNotMatch": walstorage.ErrAccessDenied,
+	"KMS.DisabledException": walstorage.ErrAccessDenied,
+	"InvalidObjectState":    walstorage.ErrAccessDenied, // moved to an archive by a lifecycle rule
+
+	"SlowDown":                     walstorage.ErrUnavailable,
+	"SlowDownRead":                 walstorage.ErrUnavailable, // MinIO
+	"SlowDownWrite":                walstorage.ErrUnavailable, // MinIO
+	"ServiceUnavailable":           walstorage.ErrUnavailable,
+	"InternalError":                walstorage.ErrUnavailable,
+	"RequestTimeout":               walstorage.ErrUnavailable, // 400, where the body came too slowly
+	"IncompleteBody":               walstorage.ErrUnavailable, // the connection was cut on the way there
+	"TooManyRequests":              walstorage.ErrUnavailable,
+	"TooManyRequestsException":     walstorage.ErrUnavailable,
+	"Throttling":                   walstorage.ErrUnavailable,
+	"ThrottlingException":          walstorage.ErrUnavailable,
+	"KMS.ThrottlingException":      walstorage.ErrUnavailable,
+	"RequestLimitExceeded":         walstorage.ErrUnavailable,
+	"RequestThrottled":             walstorage.ErrUnavailable,
+	"BandwidthLimitExceeded":       walstorage.ErrUnavailable,
+	"XMinioServerNotInitialized":   walstorage.ErrUnavailable,
+	"XAmzContentSHA256Mismatch":    walstorage.ErrCorrupt,
+	"BadDigest":                    walstorage.ErrCorrupt,
+	"InvalidDigest":                walstorage.ErrCorrupt,
+	"XAmzContentChecksumMismatch":  walstorage.ErrCorrupt, // MinIO
+	"EntityTooLarge":               walstorage.ErrTooLarge,
+	"MaxMessageLengthExceeded":     walstorage.ErrTooLarge,
+	"QuotaExceeded":                walstorage.ErrNoSpace, // Ceph, SeaweedFS and others
+	"InsufficientStorage":          walstorage.ErrNoSpace,
+	"XMinioStorageFull":            walstorage.ErrNoSpace,
+	"XMinioAdminBucketQuotaExceed": walstorage.ErrNoSpace,
+}
+
+// expiry are the codes that other credentials, or a corrected clock, may make good.
+var expiry = map[string]bool{
+	"ExpiredToken":          true,
+	"ExpiredTokenException": true,
+	"TokenRefreshRequired":  true,
+	"RequestExpired":        true,
+	"RequestTimeTooSkewed":  true, // the SDK has learned the store's time from this answer
+}
+
+// kindOfStatus judges an answer without a code that is known. nil is unclassified: Manager does not retry it.
+func kindOfStatus(op operation, status int) error {
+	switch {
+	case status == http.StatusNotFound && op == opStat:
+		return walstorage.ErrSegmentNotFound // the answer to a HEAD has no code
+	case status == http.StatusNotFound && op == opBucket:
+		return walstorage.ErrBucketNotFound
+	case op == opPut && (status == http.StatusPreconditionFailed || status == http.StatusNotModified):
+		return walstorage.ErrSegmentExists
+	case status == http.StatusRequestedRangeNotSatisfiable:
+		return walstorage.ErrInvalidRange
+	case status == http.StatusUnauthorized, status == http.StatusForbidden:
+		return walstorage.ErrAccessDenied
+	case status == http.StatusRequestEntityTooLarge:
+		return walstorage.ErrTooLarge
+	case status == http.StatusInsufficientStorage:
+		return walstorage.ErrNoSpace
+	case status == http.StatusRequestTimeout, status == http.StatusTooManyRequests,
+		status >= 500 && status != http.StatusNotImplemented && status != http.StatusHTTPVersionNotSupported:
+		return walstorage.ErrUnavailable
+	}
+	return nil
+}
+
+// classify turns the failure of an attempt into the driver's error (W7). What the store has answered stands, even if
+// the context has ended since.
+func (d *Driver) classify(ctx context.Context, s *stall, op operation, generation uint64, err error) error {
+	var own *walstorage.Error
+	var partial *objectstore.DeleteError
+	var api smithy.APIError
+	var answer *smithyhttp.ResponseError
+	// The SDK makes such an error, with status 0, of a request that had no answer too.
+	answered := errors.As(err, &answer) && answer.Response != nil && answer.HTTPStatusCode() > 0
+	switch {
+	case errors.As(err, &partial):
+		return err
+	case errors.As(err, &own):
+		if own.Kind != walstorage.ErrUnavailable {
+			return err
+		}
+	case answered && (answer.HTTPStatusCode() < 200 || answer.HTTPStatusCode() > 299):
+		code := ""
+		if errors.As(err, &api) {
+			code = api.ErrorCode()
+		}
+		return d.answered(op, generation, code, answer, err)
+	}
+	// From here on no answer came, or not the whole of it.
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if cause := s.cause(); cause != nil {
+		return walstorage.NewError(walstorage.ErrUnavailable, &stalledError{stalled: cause, err: err})
+	}
+	if own != nil {
+		return own
+	}
+	var none *credentialsError
+	var certificate *tls.CertificateVerificationError
+	var sending *smithyhttp.RequestSendError
+	switch {
+	case errors.As(err, &none):
+		return walstorage.NewError(walstorage.ErrAccessDenied, err)
+	case errors.As(err, &certificate):
+		// No time will mend it: it is reported, and not retried.
+		return walstorage.NewError(nil, err)
+	case errors.As(err, &sending), answered:
+		return walstorage.NewError(walstorage.ErrUnavailable, err)
+	}
+	return walstorage.NewError(nil, err)
+}
+
+// answered classifies what the store has answered.
+func (d *Driver) answered(op operation, generation uint64, code string, answer *smithyhttp.ResponseError, err error) error {
+	status := answer.HTTPStatusCode()
+	head := op == opStat || op == opBucket
+	if expiry[code] || head && status == http.StatusBadRequest { // the answer to a HEAD has no code
+		if d.credentials.expired(generation) {
+			return walstorage.NewError(walstorage.ErrUnavailable, err)
+		}
+		return walstorage.NewError(walstorage.ErrAccessDenied, err)
+	}
+	kind, known := codes[code]
+	switch {
+	case !known, kind == walstorage.ErrSegmentExists && op != opPut:
+		kind = kindOfStatus(op, status)
+	case status == http.StatusForbidden && kind != walstorage.ErrNoSpace:
+		kind = walstorage.ErrAccessDenied // whatever the code is, a refusal is never "not found"
+	case kind == walstorage.ErrSegmentNotFound && op != opGet && op != opStat:
+		kind = nil
+	}
+	classified := walstorage.NewError(kind, err)
+	if kind == walstorage.ErrUnavailable {
+		classified.RetryAfter = objectstore.RetryAfter(answer.Response.Header.Get("Retry-After"), time.Now())
+	}
+	return classified
+}
+
+// stalledError says that an attempt was ended because nothing moved, and where that was.
+type stalledError struct{ stalled, err error }
+
+func (e *stalledError) Error() string      { return "s3: " + e.stalled.Error() + ": " + e.err.Error() }
+func (e *stalledError) As(target any) bool { return errors.As(e.err, target) }

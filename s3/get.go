@@ -1,0 +1,86 @@
+package s3
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net/http"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awsmiddleware "github.com/aws/aws-sdk-go-v2/aws/middleware"
+	sdk "github.com/aws/aws-sdk-go-v2/service/s3"
+	smithyhttp "github.com/aws/smithy-go/transport/http"
+
+	"github.com/walhop/walhop/walstorage"
+)
+
+// Get implements objectstore.Driver (W6): one GetObject, whose answer has to be 206 with exactly the range asked for.
+// What the store sends is counted, since a body may end early and look complete (report aws/aws-sdk-go#4510).
+func (d *Driver) Get(ctx context.Context, key string, offset int64, dst []byte) error {
+	if len(dst) == 0 {
+		return ctx.Err()
+	}
+	if offset < 0 || offset > math.MaxInt64-int64(len(dst)) {
+		return walstorage.NewError(walstorage.ErrInvalidRange, fmt.Errorf("s3: no object has %d bytes from %d on", len(dst), offset))
+	}
+	return d.call(ctx, opGet, func(ctx context.Context, s *stall) error {
+		last := offset + int64(len(dst)) - 1
+		out, err := d.client.GetObject(ctx, &sdk.GetObjectInput{
+			Bucket: &d.bucket,
+			Key:    &key,
+			Range:  aws.String(fmt.Sprintf("bytes=%d-%d", offset, last)),
+		})
+		if err != nil {
+			return err
+		}
+		// Close gives up a connection whose answer has not been read to its end.
+		defer func() { _ = out.Body.Close() }()
+		if err := checkRange(out, offset, last); err != nil {
+			return err
+		}
+		return s.readFull(out.Body, dst)
+	})
+}
+
+// checkRange compares the answer's head with the range asked for.
+func checkRange(out *sdk.GetObjectOutput, offset, last int64) error {
+	if raw, ok := awsmiddleware.GetRawResponse(out.ResultMetadata).(*smithyhttp.Response); !ok || raw.StatusCode != http.StatusPartialContent {
+		return walstorage.NewError(walstorage.ErrUnavailable, errors.New("s3: the answer to a request for a range is not 206"))
+	}
+	var first, end, total int64
+	if _, err := fmt.Sscanf(aws.ToString(out.ContentRange), "bytes %d-%d/%d", &first, &end, &total); err != nil {
+		return walstorage.NewError(walstorage.ErrUnavailable, fmt.Errorf("s3: Content-Range %q", aws.ToString(out.ContentRange)))
+	}
+	switch {
+	case first == offset && last >= total && end == total-1:
+		return walstorage.NewError(walstorage.ErrInvalidRange, fmt.Errorf("s3: bytes %d to %d of an object of %d", offset, last, total))
+	case first != offset || end != last:
+		return walstorage.NewError(walstorage.ErrUnavailable, fmt.Errorf("s3: Content-Range %q for bytes %d to %d", aws.ToString(out.ContentRange), offset, last))
+	case out.ContentLength != nil && *out.ContentLength >= 0 && *out.ContentLength != last-offset+1:
+		return walstorage.NewError(walstorage.ErrUnavailable, fmt.Errorf("s3: Content-Length %d for %d bytes", *out.ContentLength, last-offset+1))
+	}
+	return nil
+}
+
+// readFull fills dst from a body that has to end there. Each read counts as a movement.
+func (s *stall) readFull(body io.Reader, dst []byte) error {
+	n := 0
+	for n < len(dst) {
+		read, err := body.Read(dst[n:])
+		n += read // bytes may come together with the end
+		if read > 0 {
+			s.moved()
+		}
+		if err != nil && n < len(dst) {
+			return walstorage.NewError(walstorage.ErrUnavailable, fmt.Errorf("s3: the body ended after %d of %d bytes: %w", n, len(dst), err))
+		}
+	}
+	// Reading the end lets the connection be used again.
+	var more [1]byte
+	if read, _ := body.Read(more[:]); read > 0 {
+		return walstorage.NewError(walstorage.ErrUnavailable, fmt.Errorf("s3: the body is longer than %d bytes", len(dst)))
+	}
+	return nil
+}

@@ -1,0 +1,175 @@
+package s3_test
+
+import (
+	"encoding/base64"
+	"encoding/binary"
+	"hash/crc32"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	fake "github.com/walhop/walhop/internal/fakes/s3"
+	"github.com/walhop/walhop/s3"
+	"github.com/walhop/walhop/walstorage/objectstore"
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+func checksum(data []byte) uint32 { return crc32.Checksum(data, castagnoli) }
+
+func encoded(data []byte) string {
+	return base64.StdEncoding.EncodeToString(binary.BigEndian.AppendUint32(nil, checksum(data)))
+}
+
+// serveTLS starts a fake over TLS that offers HTTP/2, and a client that trusts it and would take it.
+func serveTLS(t *testing.T, cfg fake.Config) (*fake.Server, s3.Config) {
+	cfg.Buckets = append(cfg.Buckets, bucket)
+	server := fake.New(cfg)
+	listening := httptest.NewUnstartedServer(server)
+	listening.StartTLS()
+	t.Cleanup(listening.Close)
+	c := config(listening.URL)
+	c.HTTPClient = listening.Client()
+	return server, c
+}
+
+// allowed are the headers that a request may have, beside what the case adds.
+var allowed = []string{
+	"Accept-Encoding", "Amz-Sdk-Invocation-Id", "Amz-Sdk-Request", "Authorization", "Content-Length", "Host", "User-Agent",
+	"X-Amz-Content-Sha256", "X-Amz-Date", "X-Amz-Security-Token",
+}
+
+// J24, 4.2: over TLS, where the SDK's own choice is chunks with a trailer, an upload is one request with a plain body.
+func TestWireFormOverTLS(t *testing.T) {
+	data := []byte("whole record batches")
+	tests := map[string]struct {
+		change func(*s3.Config)
+		also   []string // further headers, which the upload must have
+		never  []string
+		signed bool // the signature covers the body
+	}{
+		"plain":       {func(*s3.Config) {}, []string{"X-Amz-Checksum-Crc32c"}, nil, false},
+		"SSE-KMS":     {func(c *s3.Config) { c.KMSKeyID = "alias/segments" }, []string{"X-Amz-Checksum-Crc32c", "X-Amz-Server-Side-Encryption", "X-Amz-Server-Side-Encryption-Aws-Kms-Key-Id"}, nil, false},
+		"no checksum": {func(c *s3.Config) { c.NoChecksum = true }, nil, []string{"X-Amz-Checksum-Crc32c"}, true},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			server, c := serveTLS(t, fake.Config{})
+			test.change(&c)
+			driver := open(t, c)
+
+			require.NoError(t, driver.Put(t.Context(), "a/b.wal", objectstore.NewBody(data), checksum(data)))
+
+			requests := server.Requests()
+			require.Len(t, requests, 1, "one request for an upload")
+			r := requests[0]
+			assert.Equal(t, "HTTP/1.1", r.Proto)
+			assert.Equal(t, data, r.Body)
+			assert.Equal(t, int64(len(data)), r.ContentLength)
+			assert.Empty(t, r.TransferEncoding)
+			assert.Equal(t, "*", r.Header.Get("If-None-Match"))
+			for _, header := range test.also {
+				assert.NotEmpty(t, r.Header.Get(header), header)
+			}
+			if slices.Contains(test.also, "X-Amz-Checksum-Crc32c") {
+				assert.Equal(t, encoded(data), r.Header.Get("X-Amz-Checksum-Crc32c"))
+			}
+			for _, header := range test.never {
+				assert.Empty(t, r.Header.Get(header), header)
+			}
+			for header := range r.Header {
+				if !slices.Contains(slices.Concat(allowed, test.also, []string{"If-None-Match", "Content-Type"}), header) {
+					t.Errorf("header %s: %q", header, r.Header.Get(header))
+				}
+			}
+			if test.signed {
+				assert.Len(t, r.Header.Get("X-Amz-Content-Sha256"), 64)
+			} else {
+				assert.Equal(t, "UNSIGNED-PAYLOAD", r.Header.Get("X-Amz-Content-Sha256"), "the body is hashed once")
+			}
+		})
+	}
+}
+
+// Each other operation is one request too, and has no header that is not expected.
+func TestWireFormOfTheOtherOperations(t *testing.T) {
+	for name, noChecksum := range map[string]bool{"plain": false, "no checksum": true} {
+		t.Run(name, func(t *testing.T) {
+			server, c := serveTLS(t, fake.Config{Old: noChecksum})
+			c.NoChecksum = noChecksum
+			server.Store(bucket, "a/1", []byte("0123456789"))
+			driver := open(t, c)
+
+			dst := make([]byte, 4)
+			require.NoError(t, driver.Get(t.Context(), "a/1", 3, dst))
+			assert.Equal(t, "3456", string(dst))
+			object, err := driver.Stat(t.Context(), "a/1")
+			require.NoError(t, err)
+			assert.Equal(t, int64(10), object.Size)
+			page, next, err := driver.List(t.Context(), "a/", "")
+			require.NoError(t, err)
+			assert.Len(t, page, 1)
+			assert.Empty(t, next)
+			require.NoError(t, driver.Delete(t.Context(), []string{"a/1", "a/2"}))
+			assert.Empty(t, server.Keys(bucket))
+
+			also := map[string][]string{
+				"GetObject":     {"Range"},
+				"HeadObject":    {"X-Amz-Checksum-Mode"},
+				"DeleteObjects": {"Content-Type", "X-Amz-Checksum-Crc32c", "X-Amz-Sdk-Checksum-Algorithm"},
+			}
+			if noChecksum {
+				also["HeadObject"] = nil
+				also["DeleteObjects"] = []string{"Content-Type", "Content-Md5"}
+			}
+			requests := server.Requests()
+			require.Len(t, requests, 4)
+			for _, r := range requests {
+				assert.Equal(t, "HTTP/1.1", r.Proto)
+				for _, header := range also[r.Op] {
+					assert.NotEmpty(t, r.Header.Get(header), "%s: %s", r.Op, header)
+				}
+				for header := range r.Header {
+					if !slices.Contains(slices.Concat(allowed, also[r.Op]), header) {
+						t.Errorf("%s: header %s: %q", r.Op, header, r.Header.Get(header))
+					}
+				}
+			}
+		})
+	}
+}
+
+// The package's own client: HTTP/1.1 although the server offers more, and connections are used again, as many as were
+// open at once.
+func TestOwnTransport(t *testing.T) {
+	var connections int
+	server := fake.New(fake.Config{Buckets: []string{bucket}})
+	listening := httptest.NewUnstartedServer(server)
+	opened := make(chan struct{}, 1000)
+	listening.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+		if state == http.StateNew {
+			opened <- struct{}{}
+		}
+	}
+	listening.Start()
+	t.Cleanup(listening.Close)
+	driver := open(t, config(listening.URL))
+
+	require.NoError(t, driver.Warm(t.Context()))
+	connections = len(opened)
+	assert.Positive(t, connections)
+	assert.Equal(t, 8, server.Count("HeadBucket"))
+	for range 20 {
+		data := []byte("again")
+		key := "k"
+		_ = driver.Put(t.Context(), key, objectstore.NewBody(data), checksum(data))
+		require.NoError(t, driver.Get(t.Context(), key, 0, make([]byte, 5)))
+		require.NoError(t, driver.Delete(t.Context(), []string{key}))
+	}
+	assert.Equal(t, connections, len(opened), "no further connection was opened")
+}
