@@ -27,11 +27,15 @@ const limitedKey = "LIMITED"
 func TestConformance(t *testing.T) {
 	t.Run("plain", func(t *testing.T) {
 		t.Parallel()
-		conform(t, fake.Config{}, false)
+		conform(t, fake.Config{}, false, nil)
 	})
 	t.Run("old store", func(t *testing.T) {
 		t.Parallel()
-		conform(t, fake.Config{Old: true}, true)
+		skip := map[string]string{}
+		for _, id := range []string{"C3", "C4", "C5", "F9", "H4", "H8", "L2", "L3", "L7", "L10"} {
+			skip[id] = "long, and nothing in it depends on checksums: TestConformance/plain has it"
+		}
+		conform(t, fake.Config{Old: true}, true, skip)
 	})
 }
 
@@ -54,7 +58,7 @@ func TestConformancePeer(*testing.T) {
 	})
 }
 
-func conform(t *testing.T, server fake.Config, noChecksum bool) {
+func conform(t *testing.T, server fake.Config, noChecksum bool, skip map[string]string) {
 	server.PageSize = 100
 	server.AccessKeys = []string{accessKey, limitedKey}
 	store, url := serve(t, server)
@@ -119,6 +123,7 @@ func conform(t *testing.T, server fake.Config, noChecksum bool) {
 			return names
 		},
 		ListLarge: 201,
+		Skip:      skip,
 		Secrets:   []string{accessKey, secretKey, sessionToken, "unknown-secret"},
 		Invalid:   invalid(t),
 	})

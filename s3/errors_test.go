@@ -257,7 +257,7 @@ func TestWrongChecksumIsRefused(t *testing.T) {
 	assert.Empty(t, server.Keys(bucket))
 }
 
-// W9: an answer to a delete is read key by key; one that names a key nowhere, as an error document under status 200
+// W9, Opndrive/opndrive#73: an answer to a delete is read key by key; one that names a key nowhere, as an error document under status 200
 // does, has not deleted it.
 func TestDeleteReadsEachKey(t *testing.T) {
 	const document = `<?xml version="1.0" encoding="UTF-8"?><Error><Code>InternalError</Code><Message>again</Message></Error>`
@@ -307,7 +307,7 @@ func TestDeleteReadsEachKey(t *testing.T) {
 	}
 }
 
-// A batch beyond the limit is two requests (W9, report 36: only what failed is repeated).
+// A batch beyond the limit is two requests, and only what failed is repeated (W9, Opndrive/opndrive#73).
 func TestDeletesByTheThousand(t *testing.T) {
 	server, url := serve(t, fake.Config{})
 	manager := manage(t, config(url))
