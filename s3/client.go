@@ -23,8 +23,8 @@ import (
 func (d *Driver) connect(ctx context.Context, config Config) error {
 	if config.Client != nil {
 		options := config.Client.Options()
-		d.credentials = newCredentials(options.Credentials)
-		d.client = sdk.New(options, d.options)
+		d.setCredentials(options.Credentials)
+		d.setClient(sdk.New(options, d.options))
 		return nil
 	}
 	// The credentials chain asks through the SDK's own kind of client: a plain one makes loading fail wherever
@@ -63,14 +63,24 @@ func (d *Driver) connect(ctx context.Context, config Config) error {
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		}
 	}
-	d.credentials = newCredentials(loaded.Credentials)
-	d.client = sdk.NewFromConfig(loaded, func(o *sdk.Options) {
+	d.setCredentials(loaded.Credentials)
+	d.setClient(sdk.NewFromConfig(loaded, func(o *sdk.Options) {
 		if config.Endpoint != "" {
 			o.BaseEndpoint = aws.String(config.Endpoint)
 		}
 		o.UsePathStyle = o.UsePathStyle || config.PathStyle
-	}, d.options)
+	}, d.options))
 	return nil
+}
+
+// setCredentials comes before the client is made, setClient after it: sessions are asked for through the client itself.
+func (d *Driver) setCredentials(provider aws.CredentialsProvider) {
+	d.credentials = newCredentials(provider)
+	d.sessions = &sessions{credentials: d.credentials, kmsKeyID: d.kmsKeyID}
+}
+
+func (d *Driver) setClient(client *sdk.Client) {
+	d.client, d.sessions.client = client, client
 }
 
 // configure shapes the transport for many small requests at once: HTTP/1.1, so that the loss of one connection is the
@@ -103,7 +113,7 @@ func (d *Driver) options(o *sdk.Options) {
 	if d.credentials.cache != nil {
 		o.Credentials = d.credentials
 	}
-	o.ExpressCredentials = nil // made anew: the one of a ready client is bound to that client
+	o.ExpressCredentials = d.sessions
 	if d.noChecksum {
 		o.APIOptions = append(o.APIOptions[:len(o.APIOptions):len(o.APIOptions)], withoutChecksum)
 	}

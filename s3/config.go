@@ -67,8 +67,8 @@ type Config struct {
 	HTTPClient *http.Client
 
 	// Client is a ready client of the SDK, whose endpoint, region, credentials, HTTP client and middleware are used; the
-	// fields here that say the same must be empty. Its retries and its checksum modes are not used, and a session
-	// for S3 Express is made anew.
+	// fields here that say the same must be empty. Its retries, its checksum modes and its sessions for S3 Express
+	// are not used.
 	Client *sdk.Client
 
 	// Store configures the Manager above the driver: cluster, key prefix, retries, hooks, the logger. NewDriver does not

@@ -23,6 +23,12 @@
 //
 // Old compatible stores that refuse checksum headers need [Config].NoChecksum.
 //
+// # Directory buckets
+//
+// A bucket whose name ends in "--x-s3" is one of S3 Express One Zone. The driver then works in a session, which it makes
+// with the first request, or [Driver.Warm], and renews a minute before it ends; the credentials need
+// s3express:CreateSession. Lists come in no order there, on which nothing in walhop depends. PathStyle has no effect.
+//
 // # Credentials that expire
 //
 // Where the store says that a token or a signature has expired, the credentials are dropped and the request is repeated

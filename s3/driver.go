@@ -22,6 +22,7 @@ type Driver struct {
 	stallAfter time.Duration
 
 	credentials *credentials
+	sessions    *sessions
 	own         *http.Transport // closed by Close, nil if the caller gave the client
 	closed      atomic.Bool
 }

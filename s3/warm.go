@@ -9,9 +9,13 @@ import (
 const warmConnections = 8
 
 // Warm opens connections, and the session of a directory bucket, so that the first uploads need not wait for them: it
-// asks a few times at once whether the bucket exists. The error is what the store has answered:
+// asks once, and then some times at once, whether the bucket exists. The error is what the store has answered:
 // walstorage.ErrBucketNotFound, say, or walstorage.ErrAccessDenied. The driver can be used whatever Warm returns.
 func (d *Driver) Warm(ctx context.Context) error {
+	// The session first, and by one request alone.
+	if err := d.headBucket(ctx); err != nil {
+		return err
+	}
 	errs := make([]error, warmConnections)
 	var asked sync.WaitGroup
 	for i := range errs {

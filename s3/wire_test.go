@@ -163,7 +163,7 @@ func TestOwnTransport(t *testing.T) {
 	require.NoError(t, driver.Warm(t.Context()))
 	connections = len(opened)
 	assert.Positive(t, connections)
-	assert.Equal(t, 8, server.Count("HeadBucket"))
+	assert.Equal(t, 9, server.Count("HeadBucket"))
 	for range 20 {
 		data := []byte("again")
 		key := "k"

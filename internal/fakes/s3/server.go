@@ -172,9 +172,14 @@ func (p *problem) write(w http.ResponseWriter, head bool) {
 	_, _ = w.Write(text)
 }
 
-// operationOf tells what a request is. The bucket is the first part of the path: clients have to use path style.
-func operationOf(r *http.Request) (op, bucket, key string) {
-	bucket, key, _ = strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
+// operationOf tells what a request is. The bucket is the first part of the host's name, if there is such a bucket, and
+// else the first part of the path.
+func (s *Server) operationOf(r *http.Request) (op, bucket, key string) {
+	bucket, _, _ = strings.Cut(r.Host, ".")
+	key = strings.TrimPrefix(r.URL.Path, "/")
+	if _, exists := s.buckets[bucket]; !exists {
+		bucket, key, _ = strings.Cut(key, "/")
+	}
 	query := r.URL.Query()
 	switch {
 	case query.Has("session"):
@@ -201,9 +206,9 @@ func operationOf(r *http.Request) (op, bucket, key string) {
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	request := Request{Proto: r.Proto, Header: r.Header.Clone(), TransferEncoding: r.TransferEncoding, ContentLength: r.ContentLength}
 	request.Header.Set("Host", r.Host)
-	request.Op, request.Bucket, request.Key = operationOf(r)
 
 	s.mu.Lock()
+	request.Op, request.Bucket, request.Key = s.operationOf(r)
 	s.counts[request.Op]++
 	request.Number = s.counts[request.Op]
 	index := len(s.requests)

@@ -1,0 +1,105 @@
+package s3_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	fake "github.com/walhop/walhop/internal/fakes/s3"
+	"github.com/walhop/walhop/s3"
+	"github.com/walhop/walhop/walstorage"
+)
+
+// directoryBucket is a name that the SDK knows for one of S3 Express One Zone.
+const directoryBucket = "segments--euc1-az1--x-s3"
+
+func express(t *testing.T) (*fake.Server, s3.Config) {
+	server, _, c := inMemory(t, fake.Config{Buckets: []string{directoryBucket}, PageSize: 3, AccessKeys: []string{accessKey}})
+	c.Bucket = directoryBucket
+	return server, c
+}
+
+// A directory bucket: Warm makes the session, every request is in it, and uploads, reads, deletes and lists, which come
+// in no order (lance-format/lance#3771, W10), do what they do elsewhere.
+func TestDirectoryBucket(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server, c := express(t)
+		driver := open(t, c)
+		require.NoError(t, driver.Warm(t.Context()))
+		assert.Equal(t, 1, server.Count("CreateSession"))
+
+		manager := manage(t, c)
+		want := map[walstorage.SegmentID]bool{}
+		for i := range 10 {
+			id := segment(t)
+			want[id] = true
+			require.NoError(t, manager.UploadSegment(t.Context(), id, fmt.Append(nil, "segment ", i)))
+			require.NoError(t, manager.UploadSegment(t.Context(), id, fmt.Append(nil, "segment ", i)), "the same bytes again")
+			assert.ErrorIs(t, manager.UploadSegment(t.Context(), id, []byte("other")), walstorage.ErrSegmentExists)
+			dst := make([]byte, 7)
+			require.NoError(t, manager.FetchSegment(t.Context(), id, 0, dst))
+			assert.Equal(t, "segment", string(dst))
+		}
+		got := map[walstorage.SegmentID]bool{}
+		var order []string
+		for info, err := range manager.ListSegments(t.Context(), walstorage.ListOptions{}) {
+			require.NoError(t, err)
+			got[info.ID] = true
+			order = append(order, key(t, info.ID))
+		}
+		assert.Equal(t, want, got)
+		assert.NotEqual(t, server.Keys(directoryBucket), order, "the fake does sort: the test proves nothing")
+		for id := range want {
+			require.NoError(t, manager.DeleteSegments(t.Context(), id))
+		}
+		assert.Empty(t, server.Keys(directoryBucket))
+
+		for _, r := range server.Requests() {
+			if r.Op == "CreateSession" {
+				continue
+			}
+			assert.NotEmpty(t, r.Header.Get("X-Amz-S3session-Token"), r.Op)
+			assert.True(t, strings.HasPrefix(r.AccessKey(), "key-of-"), r.Op)
+			assert.Empty(t, r.Header.Get("Content-Md5"), r.Op)
+		}
+		assert.Equal(t, 2, server.Count("CreateSession"), "one for each client")
+	})
+}
+
+// A session lasts five minutes, and is made anew before it ends; an hour of uploads sees no refusal
+// (aws/aws-sdk-java-v2#5638).
+func TestSessionIsRenewed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server, c := express(t)
+		manager := manage(t, c)
+		for range 60 {
+			require.NoError(t, manager.UploadSegment(t.Context(), segment(t), []byte("data")))
+			time.Sleep(time.Minute)
+		}
+		assert.Equal(t, 60, server.Count("PutObject"))
+		assert.GreaterOrEqual(t, server.Count("CreateSession"), 12)
+		synctest.Wait() // the SDK renews in the background
+	})
+}
+
+// A session that the store ends early is made anew: the refusal is passed on as one that is worth a retry.
+func TestSessionEndsEarly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server, c := express(t)
+		manager := manage(t, c)
+		require.NoError(t, manager.UploadSegment(t.Context(), segment(t), []byte("data")))
+		server.Fault(func(r fake.Request) fake.Fault {
+			if r.Header.Get("X-Amz-S3session-Token") == "session-1" {
+				return fake.Fault{Status: 400, Code: "ExpiredToken"}
+			}
+			return fake.Fault{}
+		})
+		require.NoError(t, manager.UploadSegment(t.Context(), segment(t), []byte("data")))
+		assert.Equal(t, 2, server.Count("CreateSession"))
+	})
+}
