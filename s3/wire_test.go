@@ -3,18 +3,29 @@ package s3_test
 import (
 	"encoding/base64"
 	"encoding/binary"
+	"encoding/pem"
+	"fmt"
 	"hash/crc32"
+	"io"
+	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	fake "github.com/walhop/walhop/internal/fakes/s3"
 	"github.com/walhop/walhop/s3"
+	"github.com/walhop/walhop/walstorage"
 	"github.com/walhop/walhop/walstorage/objectstore"
 )
 
@@ -26,11 +37,12 @@ func encoded(data []byte) string {
 	return base64.StdEncoding.EncodeToString(binary.BigEndian.AppendUint32(nil, checksum(data)))
 }
 
-// serveTLS starts a fake over TLS that offers HTTP/2, and a client that trusts it and would take it.
+// serveTLS starts a fake over TLS, and a client that trusts it.
 func serveTLS(t *testing.T, cfg fake.Config) (*fake.Server, s3.Config) {
 	cfg.Buckets = append(cfg.Buckets, bucket)
 	server := fake.New(cfg)
 	listening := httptest.NewUnstartedServer(server)
+	listening.Config.ErrorLog = log.New(io.Discard, "", 0)
 	listening.StartTLS()
 	t.Cleanup(listening.Close)
 	c := config(listening.URL)
@@ -144,32 +156,89 @@ func TestWireFormOfTheOtherOperations(t *testing.T) {
 	}
 }
 
-// The package's own client: HTTP/1.1 although the server offers more, and connections are used again, as many as were
-// open at once.
+// The package's own client speaks HTTP/1.1 although the server offers more, trusts the certificates of AWS_CA_BUNDLE, and
+// uses its connections again, as many as were open at once.
 func TestOwnTransport(t *testing.T) {
-	var connections int
 	server := fake.New(fake.Config{Buckets: []string{bucket}})
+	var connections atomic.Int64
 	listening := httptest.NewUnstartedServer(server)
-	opened := make(chan struct{}, 1000)
+	listening.EnableHTTP2 = true
 	listening.Config.ConnState = func(_ net.Conn, state http.ConnState) {
 		if state == http.StateNew {
-			opened <- struct{}{}
+			connections.Add(1)
 		}
 	}
-	listening.Start()
+	listening.StartTLS()
 	t.Cleanup(listening.Close)
-	driver := open(t, config(listening.URL))
+	bundle := filepath.Join(t.TempDir(), "bundle.pem")
+	require.NoError(t, os.WriteFile(bundle, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: listening.Certificate().Raw}), 0o600))
+	t.Setenv("AWS_CA_BUNDLE", bundle)
 
-	require.NoError(t, driver.Warm(t.Context()))
-	connections = len(opened)
-	assert.Positive(t, connections)
-	assert.Equal(t, 9, server.Count("HeadBucket"))
-	for range 20 {
-		data := []byte("again")
-		key := "k"
-		_ = driver.Put(t.Context(), key, objectstore.NewBody(data), checksum(data))
-		require.NoError(t, driver.Get(t.Context(), key, 0, make([]byte, 5)))
-		require.NoError(t, driver.Delete(t.Context(), []string{key}))
+	// Fifty requests at once, twice: the second time no connection is opened, where the SDK's ten idle ones would not do.
+	driver := open(t, config(listening.URL))
+	arrived, gate := make(chan struct{}, 50), make(chan struct{})
+	var first int64
+	for round := range 2 {
+		server.Fault(func(fake.Request) fake.Fault {
+			arrived <- struct{}{}
+			return fake.Fault{Wait: gate}
+		})
+		var all sync.WaitGroup
+		for i := range 50 {
+			all.Go(func() {
+				data := []byte{byte(i)}
+				assert.NoError(t, driver.Put(t.Context(), fmt.Sprintf("%d/%d", round, i), objectstore.NewBody(data), checksum(data)))
+			})
+		}
+		for range 50 {
+			<-arrived
+		}
+		close(gate)
+		all.Wait()
+		gate = make(chan struct{})
+		if round == 0 {
+			first = connections.Load()
+			assert.Equal(t, int64(50), first)
+		}
 	}
-	assert.Equal(t, connections, len(opened), "no further connection was opened")
+	assert.Equal(t, first, connections.Load())
+	for _, r := range server.Requests() {
+		assert.Equal(t, "HTTP/1.1", r.Proto)
+	}
+}
+
+// A certificate that nobody trusts is reported and not tried again: no time mends it.
+func TestUntrustedCertificate(t *testing.T) {
+	_, c := serveTLS(t, fake.Config{})
+	c.HTTPClient = nil
+	err := manage(t, c).UploadSegment(t.Context(), segment(t), []byte("data"))
+	require.Error(t, err)
+	assert.NoError(t, walstorage.KindOf(err))
+	assert.ErrorContains(t, err, "certificate")
+}
+
+// Warm opens connections that the first uploads then use.
+func TestWarm(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server, network, c := inMemory(t, fake.Config{})
+		driver := open(t, c)
+		server.Fault(always("HeadBucket", fake.Fault{Delay: time.Millisecond})) // so that they are under way at once
+		require.NoError(t, driver.Warm(t.Context()))
+		warm := network.Dialled()
+		assert.Equal(t, 8, warm)
+		var all sync.WaitGroup
+		for i := range 8 {
+			all.Go(func() {
+				data := []byte{byte(i)}
+				assert.NoError(t, driver.Put(t.Context(), fmt.Sprint(i), objectstore.NewBody(data), checksum(data)))
+			})
+		}
+		all.Wait()
+		assert.Equal(t, warm, network.Dialled())
+
+		for status, kind := range map[int]error{403: walstorage.ErrAccessDenied, 404: walstorage.ErrBucketNotFound, 503: walstorage.ErrUnavailable} {
+			server.Fault(always("HeadBucket", fake.Fault{Status: status}))
+			assert.Equal(t, kind, walstorage.KindOf(driver.Warm(t.Context())))
+		}
+	})
 }
