@@ -84,7 +84,7 @@ func (d *Driver) setClient(client *sdk.Client) {
 }
 
 // configure shapes the transport for many small requests at once: HTTP/1.1, so that the loss of one connection is the
-// loss of one request, and so many idle connections that a burst finds them open (CONFORMANCE: the SDK keeps 10).
+// loss of one request, and so many idle connections that a burst finds them open (the SDK by itself keeps ten).
 func configure(t *http.Transport, config Config) {
 	t.ForceAttemptHTTP2 = false
 	t.Protocols = new(http.Protocols)

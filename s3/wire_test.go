@@ -56,7 +56,7 @@ var allowed = []string{
 	"X-Amz-Content-Sha256", "X-Amz-Date", "X-Amz-Security-Token",
 }
 
-// J24, 4.2: over TLS, where the SDK's own choice is chunks with a trailer, an upload is one request with a plain body.
+// J24: over TLS, where the SDK's own choice is chunks with a trailer, an upload is one request with a plain body.
 func TestWireFormOverTLS(t *testing.T) {
 	data := []byte("whole record batches")
 	tests := map[string]struct {
