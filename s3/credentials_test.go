@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	sdk "github.com/aws/aws-sdk-go-v2/service/s3"
@@ -125,6 +126,17 @@ func TestExpiryOfManyAtOnce(t *testing.T) {
 		assert.NoError(t, errors.Join(errs...))
 		assert.Equal(t, int64(2), keys.asked.Load())
 	})
+}
+
+// J22: a clock that is off by more than the store allows is named as the reason of the refusal, at once.
+func TestClockSkew(t *testing.T) {
+	for _, skew := range []time.Duration{-time.Hour, time.Hour} {
+		server, url := serve(t, fake.Config{Skew: skew})
+		err := manage(t, config(url)).UploadSegment(t.Context(), segment(t), []byte("data"))
+		assert.Equal(t, walstorage.ErrAccessDenied, walstorage.KindOf(err), "%v", err)
+		assert.ErrorContains(t, err, "RequestTimeTooSkewed")
+		assert.Equal(t, 1, server.Count("PutObject"))
+	}
 }
 
 // failing is a provider that has nothing to give.

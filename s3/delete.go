@@ -51,11 +51,13 @@ func deleteError(keys []string, out *sdk.DeleteObjectsOutput) error {
 	for _, key := range keys {
 		if e, found := refused[key]; found {
 			code := aws.ToString(e.Code)
-			kind, known := codes[code]
-			switch {
-			case known && errors.Is(kind, walstorage.ErrSegmentNotFound): // deleted already
+			kind := codes[code]
+			switch kind {
+			case walstorage.ErrSegmentNotFound: // deleted already
 				continue
-			case known && kind == walstorage.ErrBucketNotFound:
+			case walstorage.ErrSegmentExists: // no answer to a delete
+				kind = nil
+			case walstorage.ErrBucketNotFound:
 				return walstorage.NewError(kind, fmt.Errorf("s3: %s: %s", code, aws.ToString(e.Message)))
 			}
 			failures = append(failures, objectstore.DeleteFailure{

@@ -45,6 +45,7 @@ var codes = map[string]error{
 	"InvalidAccessKeyId":    walstorage.ErrAccessDenied,
 	"InvalidToken":          walstorage.ErrAccessDenied,
 	"SignatureDoesNotMatch": walstorage.ErrAccessDenied,
+	"RequestTimeTooSkewed":  walstorage.ErrAccessDenied, // this machine's clock is wrong
 	"KMS.DisabledException": walstorage.ErrAccessDenied,
 	"InvalidObjectState":    walstorage.ErrAccessDenied, // moved to an archive by a lifecycle rule
 
@@ -76,13 +77,12 @@ var codes = map[string]error{
 	"XMinioAdminBucketQuotaExceed": walstorage.ErrNoSpace,
 }
 
-// expiry are the codes that other credentials, or a corrected clock, may make good.
+// expiry are the codes that other credentials may make good.
 var expiry = map[string]bool{
 	"ExpiredToken":          true,
 	"ExpiredTokenException": true,
 	"TokenRefreshRequired":  true,
 	"RequestExpired":        true,
-	"RequestTimeTooSkewed":  true, // the SDK has learned the store's time from this answer
 }
 
 // kindOfStatus judges an answer without a code that is known. nil is unclassified: Manager does not retry it.

@@ -29,8 +29,12 @@ func watch(ctx context.Context, after time.Duration) (context.Context, *stall) {
 	return watched, s
 }
 
-// moved puts the end off.
-func (s *stall) moved() { s.timer.Reset(s.after) }
+// moved puts the end off. A transport may still read from a body whose attempt is over: that winds up nothing again.
+func (s *stall) moved() {
+	if s.ctx.Err() == nil {
+		s.timer.Reset(s.after)
+	}
+}
 
 // end releases what the watch holds.
 func (s *stall) end() {

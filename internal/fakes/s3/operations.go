@@ -31,10 +31,18 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, request Request,
 
 type reply func(w http.ResponseWriter)
 
+// maxSkew is how far the time of a request may be off.
+const maxSkew = 15 * time.Minute
+
 // carryOut runs under the lock, so that every request is atomic.
 func (s *Server) carryOut(r *http.Request, request Request, body []byte, fault Fault) (reply, *problem) {
 	if len(s.cfg.AccessKeys) > 0 && !slices.Contains(s.cfg.AccessKeys, request.AccessKey()) && !s.inSession(r) {
 		return nil, &problem{403, "InvalidAccessKeyId", "The AWS Access Key Id you provided does not exist in our records."}
+	}
+	if told, err := time.Parse("20060102T150405Z", r.Header.Get("X-Amz-Date")); err == nil {
+		if time.Until(told.Add(-s.cfg.Skew)).Abs() > maxSkew {
+			return nil, &problem{403, "RequestTimeTooSkewed", "The difference between the request time and the current time is too large."}
+		}
 	}
 	if s.cfg.Old {
 		for _, header := range []string{"X-Amz-Trailer", "X-Amz-Sdk-Checksum-Algorithm", "X-Amz-Checksum-Crc32c", "X-Amz-Checksum-Crc32", "X-Amz-Checksum-Mode"} {

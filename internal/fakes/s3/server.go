@@ -25,6 +25,9 @@ type Config struct {
 	// "--x-s3" are directory buckets: they want a session, list in no order, refuse prefixes that do not end in "/",
 	// and know no MD5.
 	Session time.Duration
+	// Skew is how far the server's clock is ahead of everybody else's. Requests whose time differs by more than 15
+	// minutes from it are refused.
+	Skew time.Duration
 }
 
 // Server is the store. All methods may be called concurrently.
@@ -206,6 +209,8 @@ func (s *Server) operationOf(r *http.Request) (op, bucket, key string) {
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	request := Request{Proto: r.Proto, Header: r.Header.Clone(), TransferEncoding: r.TransferEncoding, ContentLength: r.ContentLength}
 	request.Header.Set("Host", r.Host)
+
+	w.Header().Set("Date", time.Now().Add(s.cfg.Skew).UTC().Format(http.TimeFormat))
 
 	s.mu.Lock()
 	request.Op, request.Bucket, request.Key = s.operationOf(r)
