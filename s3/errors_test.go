@@ -159,14 +159,15 @@ func TestConflictIsNotExists(t *testing.T) {
 		kind     error
 		creates  int
 	}{
-		"409, 200":             {[]fake.Fault{conflict}, nil, 0, nil, 2},
-		"412, other bytes":     {[]fake.Fault{exists}, []byte("other"), 0, walstorage.ErrSegmentExists, 1},
-		"412, the same bytes":  {[]fake.Fault{exists}, []byte("ours"), 0, nil, 1},
-		"409 for ever":         {[]fake.Fault{conflict, conflict, conflict}, nil, 3, walstorage.ErrUnavailable, 3},
-		"409, 412, no object":  {[]fake.Fault{conflict, exists}, nil, 0, nil, 3},
-		"lost answer":          {[]fake.Fault{{DropAfter: true}}, nil, 0, nil, 2},
-		"500 but stored":       {[]fake.Fault{{After: true, Status: 500, Code: "InternalError"}}, nil, 0, nil, 2},
-		"cut before the store": {[]fake.Fault{{Drop: true}}, nil, 0, nil, 2},
+		"409, 200":                    {[]fake.Fault{conflict}, nil, 0, nil, 2},
+		"412, other bytes":            {[]fake.Fault{exists}, []byte("other"), 0, walstorage.ErrSegmentExists, 1},
+		"412, the same bytes":         {[]fake.Fault{exists}, []byte("ours"), 0, nil, 1},
+		"409 for ever":                {[]fake.Fault{conflict, conflict, conflict}, nil, 3, walstorage.ErrUnavailable, 3},
+		"409, 412, no object":         {[]fake.Fault{conflict, exists}, nil, 0, nil, 3},
+		"lost answer":                 {[]fake.Fault{{DropAfter: true}}, nil, 0, nil, 2},
+		"500 but stored":              {[]fake.Fault{{After: true, Status: 500, Code: "InternalError"}}, nil, 0, nil, 2},
+		"an error document under 200": {[]fake.Fault{{Document: "<Error><Code>InternalError</Code></Error>"}}, nil, 0, nil, 2},
+		"cut before the store":        {[]fake.Fault{{Drop: true}}, nil, 0, nil, 2},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -451,6 +452,37 @@ func TestBytesTogetherWithTheEnd(t *testing.T) {
 	dst := make([]byte, 10)
 	require.NoError(t, open(t, c).Get(t.Context(), "k", 0, dst))
 	assert.Equal(t, "0123456789", string(dst))
+}
+
+// What a store that has lost its mind may send under the right status is no success.
+func TestOddAnswers(t *testing.T) {
+	tests := map[string]struct {
+		op     string
+		header http.Header
+		status int
+		body   string
+		length int64
+		kind   error
+	}{
+		"another checksum of the upload": {"PutObject", http.Header{"Etag": {`"x"`}, "X-Amz-Checksum-Crc32c": {"AAAAAA=="}}, 200, "", 0, walstorage.ErrCorrupt},
+		"an upload without ETag":         {"PutObject", http.Header{}, 200, "", 0, walstorage.ErrUnavailable},
+		"a longer body":                  {"GetObject", http.Header{"Content-Range": {"bytes 0-3/10"}}, 206, "0123456", -1, walstorage.ErrUnavailable},
+		"a length that is not the range": {"GetObject", http.Header{"Content-Range": {"bytes 0-3/10"}, "Content-Length": {"3"}}, 206, "012", 3, walstorage.ErrUnavailable},
+		"no size":                        {"HeadObject", http.Header{}, 200, "", -1, walstorage.ErrUnavailable},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			c := config("http://fake.invalid")
+			c.HTTPClient = &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+				return &http.Response{
+					StatusCode: test.status, Header: test.header, Body: io.NopCloser(strings.NewReader(test.body)),
+					ContentLength: test.length, Request: r,
+				}, nil
+			})}
+			err := operations[test.op](t.Context(), open(t, c))
+			assert.Equal(t, test.kind, walstorage.KindOf(err), "%v", err)
+		})
+	}
 }
 
 // C9, J14, J13: an upload to a server that reads nothing, or never answers, ends by the watch and is tried again.
