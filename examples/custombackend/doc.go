@@ -17,8 +17,8 @@
 //     a key one finds the other's object. A store on the network needs a condition of its own for this (If-None-Match and
 //     the like). Looking first and writing then, in two requests, would lose bytes one day.
 //   - Whole (W1) and durable on return (W3). A transaction is seen as a whole or not at all, and the batch returns after
-//     bbolt has synced the file. Two things bbolt does not do: it leaves the file's entry in its directory to the system,
-//     so opening syncs the directory; and bbolt's NoSync, which is off, would give W3 away.
+//     bbolt has synced the file. The file's entry in its directory bbolt leaves to the system, so opening syncs the
+//     directory. Its option NoSync, which is off, would give W3 away.
 //   - Uploads share transactions. A transaction costs two syncs, some milliseconds on a disk, and leaders upload a
 //     hundred segments a second. DB.Batch lets the writes that wait at the same time share one, for a wait of at most
 //     batchDelay. One that fails is taken out by bbolt and the others run again, so a create that finds an object costs
@@ -28,18 +28,18 @@
 //     reading the object.
 //   - Buffers (W5) and contexts (W8). bbolt cannot be interrupted, so a write runs in a goroutine that owns a copy of
 //     the body: a caller whose context ends leaves at once, and the write may still land, whole, as the contract allows.
-//     Close waits for it. A read copies out of the memory map in microseconds, and looks at the context before.
+//     Close waits for it. A read only copies out of the memory map, and looks at the context before.
 //   - Exact reads (W6). A range that ends beyond the object is an error, and never fewer bytes. The sum of offset and
 //     length is not computed, since it could overflow.
 //   - Errors (W7). A missing object, a missing bucket, a full disk, a locked file, a file that may not be written or is
 //     damaged, each has its kind; what is not known has none, is not retried, and is reported. See classify.
 //   - Deletes (W9) are one transaction: all keys are gone or none is, so there is never a DeleteError to make. A missing
 //     key counts as deleted.
-//   - Lists (W10). A page is a transaction of its own, which starts at the first key that the page before had no room for: bbolt
-//     keeps keys sorted, so nothing that stays is passed over, whatever is stored or deleted in between. A transaction held
-//     over the whole list would keep bbolt from using freed pages again.
-//   - Limits. A value is written through memory in one piece, so objects end at 32 MiB, far above any segment; bbolt
-//     itself would take 2 GiB.
+//   - Lists (W10). A page is a transaction of its own, which starts at the first key that the page before had no
+//     room for: bbolt keeps keys sorted, so nothing that stays is passed over, whatever is stored or deleted in between.
+//     A transaction held over the whole list would keep bbolt from using freed pages again.
+//   - Limits. A value is written through memory in one piece, so objects end at 32 MiB, far above a usual
+//     segment; bbolt itself would take 2 GiB. The Manager keeps larger ones away from Put.
 //
 // # What this store is not
 //
