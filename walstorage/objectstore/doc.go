@@ -10,8 +10,8 @@
 //
 // Retries go through a gate, one for uploads, one for reads and one for deletes and lists. After ten failures in a row,
 // not of one call but of all calls of that kind, it shuts: one probe at a time goes out for all, 50 ms to 1 s apart, and
-// the first answer lets the waiting calls go, a thousand in the first second, then twice as many each second. So an outage costs the store a request a second and
-// loses no call whose context lives through it.
+// the first answer lets the waiting calls go, a thousand in the first second, then twice as many each second. So an
+// outage costs the store a request a second and loses no call whose context lives through it.
 //
 // # How to write a driver
 //
@@ -31,6 +31,6 @@
 //   - List returns pages in any order, see [NextToken] for stores that say apart whether there is more.
 //   - Honour the context, and return only when nothing of yours, or of the library's, touches the buffers any more.
 //
-// Then let package conformance prove it: it has a case for every sentence above. Package memory is the reference, and
-// has faults by script.
+// Then let package conformance prove it: it has a case for every sentence above. examples/custombackend is a whole driver
+// to copy; package memory is the reference, and has faults by script.
 package objectstore
