@@ -36,7 +36,7 @@ examples: ## the quickstart as a newcomer starts it
 deps: ## what importing the core brings along
 	@./.ci/deps
 
-integration: ## real servers; there is no backend that needs one yet
+integration: ## real servers; none is set up yet
 	@./.ci/integration
 
 help: ## this list
