@@ -241,7 +241,8 @@ func (d *fileDriver) put(ctx context.Context, key string, data []byte) (err erro
 		name = key
 	case d.flaws.temporaryIsSegment:
 		bare := strings.TrimSuffix(key, ".wal")
-		name = fmt.Sprintf("%s%03x.wal", bare[:len(bare)-3], temporaries.Add(1)%4096)
+		// Of another segment, and never by chance of one that the suite makes.
+		name = fmt.Sprintf("%sffff%08x.wal", bare[:len(bare)-12], uint32(temporaries.Add(1)))
 	}
 	file, err := d.fs.Create(name, 0o640)
 	if d.flaws.fixedTemporary && errors.Is(err, fs.ErrExist) {
