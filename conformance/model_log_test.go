@@ -194,7 +194,7 @@ func (l *modelLog) Publish(ctx context.Context, events ...*metadata.Event) (stor
 	l.topics.mu.Unlock()
 	if flaws.waitsForReaders {
 		for _, reader := range waiting {
-			reader.reach(stop)
+			reader.reach(ctx, stop)
 		}
 	}
 	if flaws.countsWrong && err != nil {
@@ -250,8 +250,8 @@ type modelSubscription struct {
 	once      sync.Once
 }
 
-// reach waits until the subscription has come to the record given, or is closed.
-func (s *modelSubscription) reach(n int) {
+// reach waits until the subscription has come to the record given or is closed, or the context has ended.
+func (s *modelSubscription) reach(ctx context.Context, n int) {
 	for {
 		s.log.topics.mu.Lock()
 		there, changed := s.next >= n, s.log.topic.changed
@@ -261,6 +261,8 @@ func (s *modelSubscription) reach(n int) {
 		}
 		select {
 		case <-changed:
+		case <-ctx.Done():
+			return
 		case <-s.closed:
 			return
 		case <-s.log.closed:
