@@ -143,6 +143,8 @@ type runner struct {
 	seed       uint64
 	// shared holds parts of stacks of goroutines that no leak is made of.
 	shared map[string]string
+	// report is told of each case that a test has run; it may be nil.
+	report func(Result)
 	// attach gives the case its store; the function it returns is called after the case and says what is left behind.
 	attach func(c *T) (after func() (leftBehind []string))
 }

@@ -75,6 +75,9 @@ type Config struct {
 	// fails the test.
 	Skip map[string]string
 
+	// Report, if it is set, is told of each case as it ends, one after another.
+	Report func(Result)
+
 	// manage makes a manager of a driver; nil is objectstore.New. The tests of the suite put wrong managers here.
 	manage func(driver objectstore.Driver, store objectstore.Config) (walstorage.WalStorageManager, error)
 }

@@ -39,6 +39,9 @@ type CrashConfig struct {
 	// Skip holds the ids of cases not to run, each with the reason, which is printed. An unknown id or an empty reason
 	// fails the test.
 	Skip map[string]string
+
+	// Report, if it is set, is told of each case as it ends, one after another.
+	Report func(Result)
 }
 
 // check returns the configuration with its defaults, or an error that names the wrong field.
@@ -86,7 +89,7 @@ func newCrashRunner(cfg CrashConfig) *runner {
 	}
 	return &runner{
 		given: given, skip: cfg.Skip, timeout: cfg.Timeout, prompt: promptly, patience: leakPatience,
-		seed: cfg.Seed, shared: cfg.Shared,
+		seed: cfg.Seed, shared: cfg.Shared, report: cfg.Report,
 		attach: func(c *T) func() []string {
 			c.crash = cfg
 			c.storage = newStorage(Config{Seed: cfg.Seed}, c)

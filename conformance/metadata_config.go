@@ -43,6 +43,9 @@ type MetadataConfig struct {
 	// Skip holds the ids of cases not to run, each with the reason, which is printed. An unknown id or an empty reason
 	// fails the test.
 	Skip map[string]string
+
+	// Report, if it is set, is told of each case as it ends, one after another.
+	Report func(Result)
 }
 
 // deliveryPatience is how long an event may take from Publish to a subscriber before the suite calls it lost.
@@ -98,7 +101,7 @@ func RunMetadata(t *testing.T, cfg MetadataConfig) {
 func newMetadataRunner(cfg MetadataConfig) *runner {
 	return &runner{
 		given: cfg.given(), skip: cfg.Skip, timeout: cfg.Timeout, prompt: promptly, patience: leakPatience, delivery: deliveryPatience,
-		seed: cfg.Seed, shared: cfg.Shared,
+		seed: cfg.Seed, shared: cfg.Shared, report: cfg.Report,
 		attach: func(c *T) func() []string {
 			c.metadata = newTopic(cfg, c)
 			return func() []string { return nil }

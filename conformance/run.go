@@ -21,7 +21,7 @@ func Run(t *testing.T, cfg Config) {
 func newStorageRunner(cfg Config) *runner {
 	return &runner{
 		given: cfg.given(), skip: cfg.Skip, timeout: cfg.Timeout, prompt: promptly, patience: leakPatience, tidyRounds: tidyRounds,
-		seed: cfg.Seed, shared: cfg.Shared,
+		seed: cfg.Seed, shared: cfg.Shared, report: cfg.Report,
 		attach: func(c *T) func() []string {
 			c.storage = newStorage(cfg, c)
 			return func() []string { return c.storage.tidy(c) }
@@ -36,13 +36,17 @@ func (r *runner) runAll(t *testing.T, cases []testCase) {
 	for _, tc := range cases {
 		t.Run(tc.id, func(t *testing.T) {
 			out := r.run(t, t.Name(), tc)
-			switch {
-			case out.bad():
+			result := out.result(tc.id)
+			switch result.Outcome {
+			case Failed:
 				failed++
-			case out.skipped:
+			case Skipped:
 				skipped++
-			default:
+			case Passed:
 				passed++
+			}
+			if r.report != nil {
+				r.report(result)
 			}
 			tc.report(t, out)
 		})
