@@ -9,6 +9,7 @@ import (
 	sdk "github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 
+	"github.com/walhop/walhop/internal/stall"
 	"github.com/walhop/walhop/walstorage"
 	"github.com/walhop/walhop/walstorage/objectstore"
 )
@@ -20,7 +21,7 @@ func (d *Driver) Delete(ctx context.Context, keys []string) error {
 	if len(keys) == 0 {
 		return ctx.Err()
 	}
-	return d.call(ctx, opDelete, func(ctx context.Context, _ *stall) error {
+	return d.call(ctx, opDelete, func(ctx context.Context, _ *stall.Watch) error {
 		objects := make([]types.ObjectIdentifier, len(keys))
 		for i := range keys {
 			objects[i].Key = &keys[i]

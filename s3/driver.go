@@ -8,6 +8,7 @@ import (
 
 	sdk "github.com/aws/aws-sdk-go-v2/service/s3"
 
+	"github.com/walhop/walhop/internal/stall"
 	"github.com/walhop/walhop/walstorage"
 	"github.com/walhop/walhop/walstorage/objectstore"
 )
@@ -74,7 +75,7 @@ func (d *Driver) Close() error {
 }
 
 // call makes one attempt: run sends the request, and its failure is classified.
-func (d *Driver) call(ctx context.Context, op operation, run func(ctx context.Context, s *stall) error) error {
+func (d *Driver) call(ctx context.Context, op operation, run func(ctx context.Context, w *stall.Watch) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -82,12 +83,12 @@ func (d *Driver) call(ctx context.Context, op operation, run func(ctx context.Co
 		return walstorage.NewError(walstorage.ErrClosed, nil)
 	}
 	generation := d.credentials.begin()
-	watched, s := watch(ctx, d.stallAfter)
-	defer s.end()
-	err := run(watched, s)
+	watched, w := stall.Start(ctx, d.stallAfter)
+	defer w.End()
+	err := run(watched, w)
 	if err == nil {
 		d.credentials.worked(generation)
 		return nil
 	}
-	return d.classify(ctx, s, op, generation, err)
+	return d.classify(ctx, w, op, generation, err)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/aws/smithy-go"
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 
+	"github.com/walhop/walhop/internal/stall"
 	"github.com/walhop/walhop/walstorage"
 	"github.com/walhop/walhop/walstorage/objectstore"
 )
@@ -111,7 +112,7 @@ func kindOfStatus(op operation, status int) error {
 
 // classify turns the failure of an attempt into the driver's error (W7). What the store has answered stands, even if
 // the context has ended since.
-func (d *Driver) classify(ctx context.Context, s *stall, op operation, generation uint64, err error) error {
+func (d *Driver) classify(ctx context.Context, w *stall.Watch, op operation, generation uint64, err error) error {
 	var own *walstorage.Error
 	var partial *objectstore.DeleteError
 	var api smithy.APIError
@@ -136,8 +137,8 @@ func (d *Driver) classify(ctx context.Context, s *stall, op operation, generatio
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	if cause := s.cause(); cause != nil {
-		return walstorage.NewError(walstorage.ErrUnavailable, &stalledError{stalled: cause, err: err})
+	if stalled := w.Cause(err); stalled != nil {
+		return stalled
 	}
 	if own != nil {
 		return own
@@ -182,9 +183,3 @@ func (d *Driver) answered(op operation, generation uint64, code string, answer *
 	}
 	return classified
 }
-
-// stalledError says that an attempt was ended because nothing moved, and where that was.
-type stalledError struct{ stalled, err error }
-
-func (e *stalledError) Error() string      { return "s3: " + e.stalled.Error() + ": " + e.err.Error() }
-func (e *stalledError) As(target any) bool { return errors.As(e.err, target) }

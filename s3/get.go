@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"net/http"
 
@@ -13,6 +12,7 @@ import (
 	sdk "github.com/aws/aws-sdk-go-v2/service/s3"
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 
+	"github.com/walhop/walhop/internal/stall"
 	"github.com/walhop/walhop/walstorage"
 )
 
@@ -25,7 +25,7 @@ func (d *Driver) Get(ctx context.Context, key string, offset int64, dst []byte) 
 	if offset < 0 || offset > math.MaxInt64-int64(len(dst)) {
 		return walstorage.NewError(walstorage.ErrInvalidRange, fmt.Errorf("s3: no object has %d bytes from %d on", len(dst), offset))
 	}
-	return d.call(ctx, opGet, func(ctx context.Context, s *stall) error {
+	return d.call(ctx, opGet, func(ctx context.Context, w *stall.Watch) error {
 		last := offset + int64(len(dst)) - 1
 		out, err := d.client.GetObject(ctx, &sdk.GetObjectInput{
 			Bucket: &d.bucket,
@@ -40,7 +40,7 @@ func (d *Driver) Get(ctx context.Context, key string, offset int64, dst []byte) 
 		if err := checkRange(out, offset, last); err != nil {
 			return err
 		}
-		return s.readFull(out.Body, dst)
+		return w.ReadFull(out.Body, dst)
 	})
 }
 
@@ -60,27 +60,6 @@ func checkRange(out *sdk.GetObjectOutput, offset, last int64) error {
 		return walstorage.NewError(walstorage.ErrUnavailable, fmt.Errorf("s3: Content-Range %q for bytes %d to %d", aws.ToString(out.ContentRange), offset, last))
 	case out.ContentLength != nil && *out.ContentLength >= 0 && *out.ContentLength != last-offset+1:
 		return walstorage.NewError(walstorage.ErrUnavailable, fmt.Errorf("s3: Content-Length %d for %d bytes", *out.ContentLength, last-offset+1))
-	}
-	return nil
-}
-
-// readFull fills dst from a body that has to end there. Each read counts as a movement.
-func (s *stall) readFull(body io.Reader, dst []byte) error {
-	n := 0
-	for n < len(dst) {
-		read, err := body.Read(dst[n:])
-		n += read // bytes may come together with the end
-		if read > 0 {
-			s.moved()
-		}
-		if err != nil && n < len(dst) {
-			return walstorage.NewError(walstorage.ErrUnavailable, fmt.Errorf("s3: the body ended after %d of %d bytes: %w", n, len(dst), err))
-		}
-	}
-	// Reading the end lets the connection be used again.
-	var more [1]byte
-	if read, _ := body.Read(more[:]); read > 0 {
-		return walstorage.NewError(walstorage.ErrUnavailable, fmt.Errorf("s3: the body is longer than %d bytes", len(dst)))
 	}
 	return nil
 }

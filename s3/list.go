@@ -10,6 +10,7 @@ import (
 	sdk "github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 
+	"github.com/walhop/walhop/internal/stall"
 	"github.com/walhop/walhop/walstorage"
 	"github.com/walhop/walhop/walstorage/objectstore"
 )
@@ -18,7 +19,7 @@ import (
 // buckets have not (report lance-format/lance#3771). Keys are asked for in URL encoding, since a foreign key may hold
 // what XML cannot; stores that do not know the encoding send them as they are.
 func (d *Driver) List(ctx context.Context, prefix, token string) (page []objectstore.Object, next string, err error) {
-	err = d.call(ctx, opList, func(ctx context.Context, _ *stall) error {
+	err = d.call(ctx, opList, func(ctx context.Context, _ *stall.Watch) error {
 		in := &sdk.ListObjectsV2Input{Bucket: &d.bucket, EncodingType: types.EncodingTypeUrl}
 		if prefix != "" {
 			in.Prefix = &prefix

@@ -11,17 +11,18 @@ import (
 	sdk "github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 
+	"github.com/walhop/walhop/internal/stall"
 	"github.com/walhop/walhop/walstorage"
 	"github.com/walhop/walhop/walstorage/objectstore"
 )
 
 // Put implements objectstore.Driver: one plain PutObject, create only (W2), whose checksum the store verifies (W4).
 func (d *Driver) Put(ctx context.Context, key string, body *objectstore.Body, crc32c uint32) error {
-	return d.call(ctx, opPut, func(ctx context.Context, s *stall) error {
+	return d.call(ctx, opPut, func(ctx context.Context, w *stall.Watch) error {
 		in := &sdk.PutObjectInput{
 			Bucket:        &d.bucket,
 			Key:           &key,
-			Body:          &upload{body: body, stall: s},
+			Body:          w.Upload(body),
 			ContentLength: aws.Int64(body.Len()),
 			IfNoneMatch:   aws.String("*"),
 		}

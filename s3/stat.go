@@ -8,6 +8,7 @@ import (
 	sdk "github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 
+	"github.com/walhop/walhop/internal/stall"
 	"github.com/walhop/walhop/walstorage"
 	"github.com/walhop/walhop/walstorage/objectstore"
 )
@@ -16,7 +17,7 @@ import (
 // bucket, so a second request asks for the bucket where the object is missing (W7).
 func (d *Driver) Stat(ctx context.Context, key string) (objectstore.Object, error) {
 	object := objectstore.Object{Key: key}
-	err := d.call(ctx, opStat, func(ctx context.Context, _ *stall) error {
+	err := d.call(ctx, opStat, func(ctx context.Context, _ *stall.Watch) error {
 		in := &sdk.HeadObjectInput{Bucket: &d.bucket, Key: &key}
 		if !d.noChecksum {
 			in.ChecksumMode = types.ChecksumModeEnabled
@@ -55,7 +56,7 @@ func (d *Driver) bucketExists(ctx context.Context) error {
 }
 
 func (d *Driver) headBucket(ctx context.Context) error {
-	return d.call(ctx, opBucket, func(ctx context.Context, _ *stall) error {
+	return d.call(ctx, opBucket, func(ctx context.Context, _ *stall.Watch) error {
 		_, err := d.client.HeadBucket(ctx, &sdk.HeadBucketInput{Bucket: &d.bucket})
 		return err
 	})
