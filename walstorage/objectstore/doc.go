@@ -29,6 +29,7 @@
 //   - Get must fill dst whole or return an error. Count what you read; a store that ignores the range is an error too.
 //   - Delete returns a [*DeleteError] where some keys failed. A missing object is no failure.
 //   - List returns pages in any order, see [NextToken] for stores that say apart whether there is more.
+//   - Where the first request takes longer than the others, be a [Warmer] too.
 //   - Honour the context, and return only when nothing of yours, or of the library's, touches the buffers any more.
 //
 // Then let package conformance prove it: it has a case for every sentence above. examples/custombackend is a whole driver
