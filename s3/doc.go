@@ -26,8 +26,8 @@
 // # Directory buckets
 //
 // A bucket whose name ends in "--x-s3" is one of S3 Express One Zone. The driver then works in a session, which it makes
-// with the first request, or [Driver.Warm], and renews a minute before it ends; the credentials need
-// s3express:CreateSession. Lists come in no order there, on which nothing in walhop depends. PathStyle has no effect.
+// with the first request, or before it where the manager's Warm is called, and renews a minute before it ends; the
+// credentials need s3express:CreateSession. Lists come in no order there, on which nothing in walhop depends. PathStyle has no effect.
 //
 // # Credentials that expire
 //

@@ -71,6 +71,35 @@ func TestDirectoryBucket(t *testing.T) {
 	})
 }
 
+// New, Warm, upload: the manager's Warm makes the session and the connections, and the first upload makes neither.
+func TestWarmBeforeTheFirstUpload(t *testing.T) {
+	for name, directory := range map[string]bool{"general purpose": false, "directory bucket": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				server, network, c := inMemory(t, fake.Config{Buckets: []string{directoryBucket}})
+				sessions := 0
+				if directory {
+					c.Bucket, sessions = directoryBucket, 1
+				}
+				server.Fault(always("HeadBucket", fake.Fault{Delay: time.Millisecond})) // so that they are under way at once
+				manager := manage(t, c)
+
+				require.NoError(t, manager.Warm(t.Context()))
+
+				require.Equal(t, sessions, server.Count("CreateSession"))
+				warm := network.Dialled()
+				require.Equal(t, 8, warm)
+				require.NoError(t, manager.UploadSegment(t.Context(), segment(t), []byte("data")))
+				assert.Equal(t, sessions, server.Count("CreateSession"))
+				assert.Equal(t, warm, network.Dialled())
+
+				server.Fault(always("HeadBucket", fake.Fault{Status: 403}))
+				assert.ErrorIs(t, manager.Warm(t.Context()), walstorage.ErrAccessDenied)
+			})
+		})
+	}
+}
+
 // A session lasts five minutes, and is made anew before it ends; an hour of uploads sees no refusal
 // (aws/aws-sdk-java-v2#5638).
 func TestSessionIsRenewed(t *testing.T) {
