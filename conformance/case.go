@@ -126,6 +126,8 @@ func (o outcome) bad() bool { return o.failed || len(o.leftBehind) > 0 || len(o.
 
 // runner runs cases: for a test, or for a test of the suite itself.
 type runner struct {
+	// suite is the name of the entry point, as suites has it.
+	suite string
 	// given is what the configuration has.
 	given need
 	// skip holds the reasons of Config.Skip by case id.

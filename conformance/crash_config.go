@@ -88,6 +88,7 @@ func newCrashRunner(cfg CrashConfig) *runner {
 		given |= needSweep
 	}
 	return &runner{
+		suite: "RunCrash",
 		given: given, skip: cfg.Skip, timeout: cfg.Timeout, prompt: promptly, patience: leakPatience,
 		seed: cfg.Seed, shared: cfg.Shared, report: cfg.Report,
 		attach: func(c *T) func() []string {

@@ -143,44 +143,44 @@
 //
 // Group N, crashes, of stores that keep files: what was acknowledged survives, whatever fails or stops, and what was not leaves nothing behind.
 //
-//	N1   P1 W3   the order of calls: write, sync the file, give it its name, sync the directory, return
-//	N2   P1 W3   a power cut before any call of a story of two processes: what was acknowledged is there, all else is whole or absent
-//	N3   P1 W3   the names of new directories are synced, up to the root, whoever has made them
-//	N4   P1 W7   ENOSPC, EDQUOT, EIO, EROFS and EMFILE at each call of an upload: the right kind, no residue, and the next try succeeds
-//	N5   P1 W3   a sync that fails is never ignored, and the file is not trusted after it
-//	N7   P1 W1   a process is killed before any call of an upload: nothing of it shows, and a sweep removes what it has left [CrashConfig.Sweep]
-//	N8   P1 W3   a sweep by another process, before any call of an upload, does the upload no harm, however long it takes [CrashConfig.Sweep]
-//	N9   P1 W2   the names of temporaries are unique: no two uploads ever make the same file, on one handle or on several
-//	N10  P1 W2   two processes, one within any call of the other: one create wins (C4), the list has it (E7), a delete beside it does no harm (F9)
-//	N11  P2 W7   ESTALE at each call of a fetch, a stat and a list is tried again or is ErrUnavailable, never a missing segment
-//	N12  P2 W2   a network file system loses the answer to a call that makes a name and says EEXIST of the caller's own: the upload succeeds
-//	N16  P2 W3   a file system that cannot sync files or directories is refused, on opening or by each upload
-//	N18  P2 W8   a disk that does not answer a sync holds up no cancel, and the handle can be used when it answers
+//	N1   P1 W3   RunCrash: the order of calls: write, sync the file, give it its name, sync the directory, return
+//	N2   P1 W3   RunCrash: a power cut before any call of a story of two processes: what was acknowledged is there, all else is whole or absent
+//	N3   P1 W3   RunCrash: the names of new directories are synced, up to the root, whoever has made them
+//	N4   P1 W7   RunCrash: ENOSPC, EDQUOT, EIO, EROFS and EMFILE at each call of an upload: the right kind, no residue, and the next try succeeds
+//	N5   P1 W3   RunCrash: a sync that fails is never ignored, and the file is not trusted after it
+//	N7   P1 W1   RunCrash: a process is killed before any call of an upload: nothing of it shows, and a sweep removes what it has left [CrashConfig.Sweep]
+//	N8   P1 W3   RunCrash: a sweep by another process, before any call of an upload, does the upload no harm, however long it takes [CrashConfig.Sweep]
+//	N9   P1 W2   RunCrash: the names of temporaries are unique: no two uploads ever make the same file, on one handle or on several
+//	N10  P1 W2   RunCrash: two processes, one within any call of the other: one create wins (C4), the list has it (E7), a delete beside it does no harm (F9)
+//	N11  P2 W7   RunCrash: ESTALE at each call of a fetch, a stat and a list is tried again or is ErrUnavailable, never a missing segment
+//	N12  P2 W2   RunCrash: a network file system loses the answer to a call that makes a name and says EEXIST of the caller's own: the upload succeeds
+//	N16  P2 W3   RunCrash: a file system that cannot sync files or directories is refused, on opening or by each upload
+//	N18  P2 W8   RunCrash: a disk that does not answer a sync holds up no cancel, and the handle can be used when it answers
 //
 // Group Q, the metadata log: every acknowledged event reaches every reader, once, in the order of its broker, or the reader is told of the gap.
 //
-//	Q1   P1 M1   an acknowledged event is delivered, whole, one by one and in batches
-//	Q2   P1 M5   a replay gives what live readers have seen, every time the same
-//	Q4   P1 M3   an event published again, unchanged, is delivered once
-//	Q5   P1 M3   a jump in the sequence is a gap that names what is missing; what comes late is delivered
-//	Q7   P1 M4   an event that cannot be read is a gap, and those after it are delivered [MetadataConfig.Damage]
-//	Q8   P1 M3   an event whose publication begins after Subscribe has returned is delivered, one from before it is not
-//	Q9   P1 M3   a topic that is written to without pause keeps no subscriber from starting
-//	Q11  P1 M1   cancelling one publication fails no other, of the same broker or of another
-//	Q12  P1 M1   a publication whose outcome is unknown, published again unchanged, is one event for readers [MetadataConfig.Unknown]
-//	Q13  P1 M1   a writer of an older epoch of its broker is fenced (L6); readers see the new epoch begin at 0
-//	Q21  P1 M5   several subscribers see the same events in the same order of each broker, while brokers publish at once
-//	Q22  P1 M1   closing a subscription or its log ends Next with ErrClosed, and nothing of the other handles
-//	Q23  P1 M1   a cancelled or expired context ends Publish, Subscribe and Next with the caller's error; a subscription stays usable
-//	Q24  P1 M1   Publish keeps no event, and an event cloned before the next call of Next stays what it was
-//	Q25  P1 M2   twenty brokers publish at once, each in its own order
-//	Q26  P1 M2   an event of thousands of slices, as large as a leader makes them, arrives whole
-//	Q27  P1 M1   an event that can never be stored is ErrInvalid, nothing of it is stored, and the log goes on
-//	Q28  P1 M1   what Publish says is stored is a prefix: the valid events before an invalid one, and no events are nil
-//	Q29  P1 M1   Close may be called often, from several goroutines; later calls give ErrClosed, and what is stored stays
-//	Q30  P1 M3   a position in the past delivers everything stored since then
-//	Q31  P1 M1   Publish waits for no reader: a subscription that nobody reads holds nobody up, and has everything later
-//	Q32  P1 M1   a wrong configuration is refused with an error that names the field [MetadataConfig.Invalid]
+//	Q1   P1 M1   RunMetadata: an acknowledged event is delivered, whole, one by one and in batches
+//	Q2   P1 M5   RunMetadata: a replay gives what live readers have seen, every time the same
+//	Q4   P1 M3   RunMetadata: an event published again, unchanged, is delivered once
+//	Q5   P1 M3   RunMetadata: a jump in the sequence is a gap that names what is missing; what comes late is delivered
+//	Q7   P1 M4   RunMetadata: an event that cannot be read is a gap, and those after it are delivered [MetadataConfig.Damage]
+//	Q8   P1 M3   RunMetadata: an event whose publication begins after Subscribe has returned is delivered, one from before it is not
+//	Q9   P1 M3   RunMetadata: a topic that is written to without pause keeps no subscriber from starting
+//	Q11  P1 M1   RunMetadata: cancelling one publication fails no other, of the same broker or of another
+//	Q12  P1 M1   RunMetadata: a publication whose outcome is unknown, published again unchanged, is one event for readers [MetadataConfig.Unknown]
+//	Q13  P1 M1   RunMetadata: a writer of an older epoch of its broker is fenced (L6); readers see the new epoch begin at 0
+//	Q21  P1 M5   RunMetadata: several subscribers see the same events in the same order of each broker, while brokers publish at once
+//	Q22  P1 M1   RunMetadata: closing a subscription or its log ends Next with ErrClosed, and nothing of the other handles
+//	Q23  P1 M1   RunMetadata: a cancelled or expired context ends Publish, Subscribe and Next with the caller's error; a subscription stays usable
+//	Q24  P1 M1   RunMetadata: Publish keeps no event, and an event cloned before the next call of Next stays what it was
+//	Q25  P1 M2   RunMetadata: twenty brokers publish at once, each in its own order
+//	Q26  P1 M2   RunMetadata: an event of thousands of slices, as large as a leader makes them, arrives whole
+//	Q27  P1 M1   RunMetadata: an event that can never be stored is ErrInvalid, nothing of it is stored, and the log goes on
+//	Q28  P1 M1   RunMetadata: what Publish says is stored is a prefix: the valid events before an invalid one, and no events are nil
+//	Q29  P1 M1   RunMetadata: Close may be called often, from several goroutines; later calls give ErrClosed, and what is stored stays
+//	Q30  P1 M3   RunMetadata: a position in the past delivers everything stored since then
+//	Q31  P1 M1   RunMetadata: Publish waits for no reader: a subscription that nobody reads holds nobody up, and has everything later
+//	Q32  P1 M1   RunMetadata: a wrong configuration is refused with an error that names the field [MetadataConfig.Invalid]
 //
 // # What is out, and why
 //

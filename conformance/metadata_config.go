@@ -100,6 +100,7 @@ func RunMetadata(t *testing.T, cfg MetadataConfig) {
 // newMetadataRunner returns the runner of a checked configuration.
 func newMetadataRunner(cfg MetadataConfig) *runner {
 	return &runner{
+		suite: "RunMetadata",
 		given: cfg.given(), skip: cfg.Skip, timeout: cfg.Timeout, prompt: promptly, patience: leakPatience, delivery: deliveryPatience,
 		seed: cfg.Seed, shared: cfg.Shared, report: cfg.Report,
 		attach: func(c *T) func() []string {

@@ -2,6 +2,8 @@ package conformance
 
 // Result is what became of one case, for who keeps tables of them.
 type Result struct {
+	// Suite is the name of the entry point, such as "Run": an id is one case of a suite, and may be in two of them.
+	Suite string
 	// ID is the id of the case, such as "C9".
 	ID string
 	// Outcome says how it ended.
@@ -21,12 +23,12 @@ const (
 )
 
 // result returns the outcome as others see it.
-func (o outcome) result(id string) Result {
+func (o outcome) result(suite, id string) Result {
 	switch {
 	case o.bad():
-		return Result{ID: id, Outcome: Failed}
+		return Result{Suite: suite, ID: id, Outcome: Failed}
 	case o.skipped:
-		return Result{ID: id, Outcome: Skipped, Reason: o.reason}
+		return Result{Suite: suite, ID: id, Outcome: Skipped, Reason: o.reason}
 	}
-	return Result{ID: id, Outcome: Passed}
+	return Result{Suite: suite, ID: id, Outcome: Passed}
 }

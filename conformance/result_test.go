@@ -21,12 +21,12 @@ func TestReport(t *testing.T) {
 		require.Equal(t, storageCases[i].id, result.ID)
 		switch result.ID {
 		case "L10":
-			assert.Equal(t, Result{ID: "L10", Outcome: Skipped, Reason: "not what is tested here"}, result)
+			assert.Equal(t, Result{Suite: "Run", ID: "L10", Outcome: Skipped, Reason: "not what is tested here"}, result)
 		case "C9":
-			assert.Equal(t, Result{ID: "C9", Outcome: Skipped, Reason: "the configuration has no Config.Driver"}, result)
+			assert.Equal(t, Result{Suite: "Run", ID: "C9", Outcome: Skipped, Reason: "the configuration has no Config.Driver"}, result)
 		case "C1":
-			assert.Equal(t, Result{ID: "C1", Outcome: Passed}, result)
+			assert.Equal(t, Result{Suite: "Run", ID: "C1", Outcome: Passed}, result)
 		}
 	}
-	assert.Equal(t, Result{ID: "C1", Outcome: Failed}, outcome{failed: true, skipped: true, reason: "no reason for a failure"}.result("C1"))
+	assert.Equal(t, Result{Suite: "Run", ID: "C1", Outcome: Failed}, outcome{failed: true, skipped: true, reason: "no reason for a failure"}.result("Run", "C1"))
 }

@@ -20,6 +20,7 @@ func Run(t *testing.T, cfg Config) {
 // newStorageRunner returns the runner of a checked configuration.
 func newStorageRunner(cfg Config) *runner {
 	return &runner{
+		suite: "Run",
 		given: cfg.given(), skip: cfg.Skip, timeout: cfg.Timeout, prompt: promptly, patience: leakPatience, tidyRounds: tidyRounds,
 		seed: cfg.Seed, shared: cfg.Shared, report: cfg.Report,
 		attach: func(c *T) func() []string {
@@ -36,7 +37,7 @@ func (r *runner) runAll(t *testing.T, cases []testCase) {
 	for _, tc := range cases {
 		t.Run(tc.id, func(t *testing.T) {
 			out := r.run(t, t.Name(), tc)
-			result := out.result(tc.id)
+			result := out.result(r.suite, tc.id)
 			switch result.Outcome {
 			case Failed:
 				failed++

@@ -10,8 +10,49 @@ import (
 var storageCases = slices.Concat(constructionCases, roundTripCases, createCases, rangeCases, listCases, deleteCases,
 	contextCases, errorCases, concurrencyCases, lifecycleCases)
 
+// suite is what one entry point runs.
+type suite struct {
+	name  string     // of the entry point
+	cases []testCase // in the order in which they run
+}
+
+// suites returns all of them, in the order of the documentation. An id is one case of a suite; a case that is played on
+// a driver in one suite and over a network in another has the same id in both.
+func suites() []suite {
+	return []suite{{"Run", storageCases}, {"RunCrash", crashCases}, {"RunMetadata", metadataCases}}
+}
+
 // allCases returns the cases of all suites.
-func allCases() []testCase { return slices.Concat(storageCases, crashCases, metadataCases) }
+func allCases() (all []testCase) {
+	for _, suite := range suites() {
+		all = append(all, suite.cases...)
+	}
+	return all
+}
+
+// Case is what a case is about, for who keeps tables of them.
+type Case struct {
+	// Suite is the name of the entry point that runs it: "Run", "RunCrash" or another.
+	Suite string
+	// ID is the name of the subtest, such as "C9". Ids are stable. One id may be a case of two suites.
+	ID string
+	// Priority is 1 for what every store must pass in its first release, 2 for the rest.
+	Priority int
+	// Rule is the clause of the contract that the case checks, such as "W2".
+	Rule string
+	// Title says in one line what must hold.
+	Title string
+}
+
+// Cases returns every case of every suite, in the order in which they run.
+func Cases() (cases []Case) {
+	for _, suite := range suites() {
+		for _, tc := range suite.cases {
+			cases = append(cases, Case{Suite: suite.name, ID: tc.id, Priority: tc.priority, Rule: tc.rule, Title: tc.title})
+		}
+	}
+	return cases
+}
 
 // group is a letter of the list and what its cases prove together.
 type group struct{ letter, name, proves string }
@@ -77,15 +118,22 @@ func renderTables() string {
 	b.WriteString("// package walstorage and package metadata. A case that needs an optional field of the configuration names it.\n")
 	for _, group := range groups {
 		fmt.Fprintf(&b, "//\n// Group %s, %s: %s.\n//\n", group.letter, group.name, group.proves)
-		for _, tc := range allCases() {
-			if tc.group() != group.letter {
-				continue
+		for _, suite := range suites() {
+			for _, tc := range suite.cases {
+				if tc.group() != group.letter {
+					continue
+				}
+				needs := ""
+				if tc.needs != 0 {
+					needs = " [" + tc.needs.missing(0) + "]"
+				}
+				// The cases of Run come without its name: that is where a stranger begins.
+				in := ""
+				if suite.name != "Run" {
+					in = suite.name + ": "
+				}
+				fmt.Fprintf(&b, "//\t%-4s P%d %-4s %s%s%s\n", tc.id, tc.priority, tc.rule, in, tc.title, needs)
 			}
-			needs := ""
-			if tc.needs != 0 {
-				needs = " [" + tc.needs.missing(0) + "]"
-			}
-			fmt.Fprintf(&b, "//\t%-4s P%d %-4s %s%s\n", tc.id, tc.priority, tc.rule, tc.title, needs)
 		}
 	}
 	b.WriteString("//\n// # What is out, and why\n//\n")

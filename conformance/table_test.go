@@ -18,11 +18,17 @@ var update = flag.Bool("update", false, "write the generated part of the package
 func TestCaseTable(t *testing.T) {
 	legal := regexp.MustCompile(`^[A-Z][1-9][0-9]?$`)
 	implemented, out := make(map[string]testCase), make(map[string]string)
-	for _, tc := range allCases() {
-		require.Regexp(t, legal, tc.id)
-		require.NotContains(t, implemented, tc.id, "two cases of one id")
-		require.Contains(t, []int{1, 2}, tc.priority, tc.id)
-		implemented[tc.id] = tc
+	for _, suite := range suites() {
+		known := make(map[string]bool)
+		for _, tc := range suite.cases {
+			require.Regexp(t, legal, tc.id)
+			require.False(t, known[tc.id], "two cases %s in %s", tc.id, suite.name)
+			require.Contains(t, []int{1, 2}, tc.priority, tc.id)
+			if before, ok := implemented[tc.id]; ok {
+				require.Equal(t, before.priority, tc.priority, "%s has two priorities", tc.id)
+			}
+			known[tc.id], implemented[tc.id] = true, tc
+		}
 	}
 	for _, row := range outTable {
 		require.NotContains(t, implemented, row.id, "a case that is out and in")

@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/walhop/walhop/conformance"
+	"github.com/walhop/walhop/internal/caseresults"
 	"github.com/walhop/walhop/local"
 	"github.com/walhop/walhop/walstorage"
 	"github.com/walhop/walhop/walstorage/objectstore"
@@ -36,7 +37,8 @@ func TestConformance(t *testing.T) {
 		return manager
 	}
 	conformance.Run(t, conformance.Config{
-		Open: open,
+		Report: caseresults.Record(t, "local"),
+		Open:   open,
 		Driver: func(tb testing.TB) objectstore.Driver {
 			driver, err := local.NewDriver(tb.Context(), local.Config{Root: root, ListPage: listPage, Store: objectstore.Config{Cluster: "conformance"}})
 			require.NoError(tb, err)

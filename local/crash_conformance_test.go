@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/walhop/walhop/conformance"
+	"github.com/walhop/walhop/internal/caseresults"
 	"github.com/walhop/walhop/local"
 	"github.com/walhop/walhop/walstorage"
 	"github.com/walhop/walhop/walstorage/objectstore"
@@ -21,6 +22,7 @@ func TestCrashConformance(t *testing.T) {
 		return local.Config{Root: "disk", FS: fsys, SweepInterval: -1, TemporaryAge: time.Hour, Store: store}
 	}
 	conformance.RunCrash(t, conformance.CrashConfig{
+		Report: caseresults.Record(t, "local"),
 		Open: func(tb testing.TB, fsys *conformance.CrashFS, store objectstore.Config) (walstorage.WalStorageManager, error) {
 			manager, err := local.New(tb.Context(), config(fsys, store))
 			if err != nil {

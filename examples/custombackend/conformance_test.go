@@ -12,6 +12,7 @@ import (
 	"go.etcd.io/bbolt"
 
 	"github.com/walhop/walhop/conformance"
+	"github.com/walhop/walhop/internal/caseresults"
 	"github.com/walhop/walhop/walstorage"
 	"github.com/walhop/walhop/walstorage/objectstore"
 )
@@ -32,6 +33,7 @@ func TestConformance(t *testing.T) {
 		return shared{&Driver{db: owner.db, bucket: []byte(bucket)}}
 	}
 	conformance.Run(t, conformance.Config{
+		Report: caseresults.Record(t, "custombackend"),
 		Driver: func(testing.TB) objectstore.Driver { return handle("segments") },
 		NoBucket: func(testing.TB) (walstorage.WalStorageManager, error) {
 			return objectstore.New(handle("none"), objectstore.Config{Cluster: "c"})

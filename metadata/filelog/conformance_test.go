@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/walhop/walhop/conformance"
+	"github.com/walhop/walhop/internal/caseresults"
 	"github.com/walhop/walhop/metadata"
 	"github.com/walhop/walhop/metadata/filelog"
 )
@@ -31,6 +32,7 @@ func TestConformance(t *testing.T) {
 		return log
 	}
 	conformance.RunMetadata(t, conformance.MetadataConfig{
+		Report: caseresults.Record(t, "filelog"),
 		Open: func(tb testing.TB, topic string, broker int32, epoch int64) metadata.Log {
 			return open(tb, topic, broker, epoch)
 		},

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/walhop/walhop/conformance"
+	"github.com/walhop/walhop/internal/caseresults"
 	"github.com/walhop/walhop/metadata"
 	"github.com/walhop/walhop/metadata/memlog"
 	"github.com/walhop/walhop/walstorage"
@@ -17,6 +18,7 @@ import (
 func TestConformance(t *testing.T) {
 	topics := &topics{topics: make(map[string]*memlog.Topic), damaged: make(map[walstorage.SegmentID]metadata.GapReason)}
 	conformance.RunMetadata(t, conformance.MetadataConfig{
+		Report: caseresults.Record(t, "memlog"),
 		Open: func(tb testing.TB, topic string, broker int32, epoch int64) metadata.Log {
 			return topics.open(tb, topic, memlog.Options{Broker: broker, BrokerEpoch: epoch})
 		},

@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/walhop/walhop/conformance"
+	"github.com/walhop/walhop/internal/caseresults"
 	"github.com/walhop/walhop/walstorage"
 	"github.com/walhop/walhop/walstorage/objectstore"
 	"github.com/walhop/walhop/walstorage/objectstore/memory"
@@ -23,7 +24,11 @@ func TestConformance(t *testing.T) {
 		{"no checksums, no times", memory.Config{NoCRC32C: true, NoStored: true}},
 	} {
 		t.Run(variant.name, func(t *testing.T) {
-			conformance.Run(t, suite(variant.config))
+			suite := suite(variant.config)
+			if variant.name == "default" {
+				suite.Report = caseresults.Record(t, "memory")
+			}
+			conformance.Run(t, suite)
 		})
 	}
 }

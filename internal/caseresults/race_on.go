@@ -1,0 +1,5 @@
+//go:build race
+
+package caseresults
+
+const raceDetector = true
