@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/walhop/walhop/conformance"
+	"github.com/walhop/walhop/internal/caseresults"
 	fake "github.com/walhop/walhop/internal/fakes/s3"
 	"github.com/walhop/walhop/s3"
 	"github.com/walhop/walhop/walstorage"
@@ -27,7 +28,7 @@ const limitedKey = "LIMITED"
 func TestConformance(t *testing.T) {
 	t.Run("plain", func(t *testing.T) {
 		t.Parallel()
-		conform(t, fake.Config{}, false, nil)
+		conform(t, fake.Config{}, false, nil, caseresults.Record(t, "s3"))
 	})
 	t.Run("old store", func(t *testing.T) {
 		if raceDetector {
@@ -38,7 +39,7 @@ func TestConformance(t *testing.T) {
 		for _, id := range []string{"C3", "C4", "C5", "F9", "H4", "H8", "L2", "L3", "L7", "L10"} {
 			skip[id] = "long, and nothing in it depends on checksums: TestConformance/plain has it"
 		}
-		conform(t, fake.Config{Old: true}, true, skip)
+		conform(t, fake.Config{Old: true}, true, skip, nil)
 	})
 }
 
@@ -61,7 +62,7 @@ func TestConformancePeer(*testing.T) {
 	})
 }
 
-func conform(t *testing.T, server fake.Config, noChecksum bool, skip map[string]string) {
+func conform(t *testing.T, server fake.Config, noChecksum bool, skip map[string]string, report func(conformance.Result)) {
 	server.PageSize = 100
 	server.AccessKeys = []string{accessKey, limitedKey}
 	store, url := serve(t, server)
@@ -125,6 +126,7 @@ func conform(t *testing.T, server fake.Config, noChecksum bool, skip map[string]
 			}
 			return names
 		},
+		Report:    report,
 		ListLarge: 201,
 		Skip:      skip,
 		Secrets:   []string{accessKey, secretKey, sessionToken, "unknown-secret"},
