@@ -34,8 +34,18 @@ const (
 	needUnknown
 	// needSweep asks for CrashConfig.Sweep.
 	needSweep
+	// needFaultsDriver asks for FaultsConfig.Driver.
+	needFaultsDriver
+	// needHandler asks for FaultsConfig.Handler: the case takes minutes, but in virtual time.
+	needHandler
+	// needConflict asks for FaultAnswers.Conflict.
+	needConflict
+	// needExpired asks for FaultAnswers.Expired.
+	needExpired
+	// needWithoutToken asks for FaultsConfig.WithoutToken.
+	needWithoutToken
 
-	lastNeed = needSweep
+	lastNeed = needWithoutToken
 )
 
 // needNames tells a skip its reason, and the documentation what to give.
@@ -51,6 +61,11 @@ var needNames = map[need]string{
 	needDamage:          "MetadataConfig.Damage",
 	needUnknown:         "MetadataConfig.Unknown",
 	needSweep:           "CrashConfig.Sweep",
+	needFaultsDriver:    "FaultsConfig.Driver",
+	needHandler:         "FaultsConfig.Handler (virtual time)",
+	needConflict:        "FaultsConfig.Answers.Conflict",
+	needExpired:         "FaultsConfig.Answers.Expired",
+	needWithoutToken:    "FaultsConfig.WithoutToken",
 }
 
 // missing returns the names of what is needed and not given, "" if nothing is missing.
@@ -78,6 +93,8 @@ type testCase struct {
 	costs string
 	// needs is what the case cannot do without; it is skipped, with that reason, where the configuration lacks it.
 	needs need
+	// virtual says that the case of RunFaults runs in virtual time where there is a FaultsConfig.Handler.
+	virtual bool
 	// run is the case.
 	run func(c *T)
 }
@@ -102,10 +119,12 @@ type T struct {
 	storage  *storage    // set in the cases of Run and RunCrash
 	metadata *topic      // set in the cases of RunMetadata
 	crash    CrashConfig // set in the cases of RunCrash
+	wire     *wire       // set in the cases of RunFaults
 	prompt   time.Duration
 	delivery time.Duration
 	rounds   int // how often tidy deletes
 	seed     uint64
+	prints   bool
 }
 
 // outcome is how one case ended.
@@ -143,8 +162,12 @@ type runner struct {
 	// tidyRounds is how often the store is cleared after a case before what is left counts as left behind.
 	tidyRounds int
 	seed       uint64
+	// prints tells that a case may print its figures on a line of their own.
+	prints bool
 	// shared holds parts of stacks of goroutines that no leak is made of.
 	shared map[string]string
+	// inBubble runs a case in virtual time; it may be nil.
+	inBubble func(outer testing.TB, rec *recorder, body func())
 	// report is told of each case that a test has run; it may be nil.
 	report func(Result)
 	// attach gives the case its store; the function it returns is called after the case and says what is left behind.
@@ -161,19 +184,27 @@ func (r *runner) run(outer testing.TB, name string, tc testCase) outcome {
 	}
 	var leftBehind []string
 	rec := newRecorder(outer, name)
-	c := &T{recorder: rec, testCase: tc, prompt: r.prompt, delivery: r.delivery, rounds: r.tidyRounds, seed: r.seed}
+	c := &T{recorder: rec, testCase: tc, prompt: r.prompt, delivery: r.delivery, rounds: r.tidyRounds, seed: r.seed, prints: r.prints}
 	label := newLabel(tc.id)
+	body := func() {
+		var after func() []string
+		rec.protect(func() { after = r.attach(c) })
+		if after != nil {
+			rec.protect(func() { tc.run(c) })
+			rec.protect(func() { leftBehind = after() })
+		}
+		rec.unwind()
+	}
+	virtual := tc.virtual && r.inBubble != nil
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		label.do(func() {
-			var after func() []string
-			rec.protect(func() { after = r.attach(c) })
-			if after != nil {
-				rec.protect(func() { tc.run(c) })
-				rec.protect(func() { leftBehind = after() })
+			if virtual {
+				r.inBubble(outer, rec, body)
+			} else {
+				body()
 			}
-			rec.unwind()
 		})
 	}()
 	watchdog := time.NewTimer(r.timeout)
@@ -181,7 +212,9 @@ func (r *runner) run(outer testing.TB, name string, tc testCase) outcome {
 	select {
 	case <-done:
 	case <-watchdog.C:
-		rec.cancel() // what still listens to its context may end
+		if !virtual { // nobody outside of a bubble may wake it
+			rec.cancel() // what still listens to its context may end
+		}
 		rec.Errorf("the case has not ended after %v; the stacks of all goroutines:\n%s", r.timeout, allStacks())
 		return rec.outcome()
 	}

@@ -111,6 +111,28 @@
 // suite also shows that what dead uploads have left is removed, and what living ones hold is not. A CrashFS is of use in
 // a store's own tests too.
 //
+// # Backends that speak HTTP, and faults
+//
+// RunFaults is for a backend that speaks HTTP: a proxy between it and its server loses answers, stalls, cuts, damages and
+// throttles. The backend has to take the address of its server as a configuration, and an *http.Client:
+//
+//	func TestFaults(t *testing.T) {
+//		conformance.RunFaults(t, conformance.FaultsConfig{
+//			Driver: func(tb testing.TB, at conformance.Endpoint) objectstore.Driver {
+//				driver, err := mystore.NewDriver(tb.Context(), mystore.Config{Bucket: "faults", Endpoint: at.URL, HTTPClient: at.Client})
+//				require.NoError(tb, err)
+//				return driver
+//			},
+//			Handler: func(tb testing.TB) http.Handler { return fakestore.New("faults") }, // or URL: "http://127.0.0.1:9000"
+//			Operation: func(r *http.Request) walstorage.Op { ... },
+//		})
+//	}
+//
+// With a Handler, a fake of the server in the test's own process, the suite runs in virtual time what takes long, such as
+// an outage under load (J18); with the URL of a server that runs already these cases are skipped. The same configuration
+// but for that serves both. FaultsConfig.Answers tells the suite the protocol's own words for what goes wrong, where the
+// status alone does not.
+//
 // # What the suite promises, and what it does not prove
 //
 // Whatever a correct store may do passes: no order of lists, no time of storing, no checksum of the store's is asked for;
@@ -121,5 +143,5 @@
 // Run cannot pull a plug: that an upload survives the crash of a machine (the second half of W3) is shown by RunCrash for
 // files, and promised by any other store. What a real disk does on a sync, and whether a network file system keeps to
 // what local.FS says, nobody can show but by cutting its power. Run does not speak HTTP: what a driver makes of answers on the wire
-// (a body cut short, an ignored range, a conflict) needs a server that misbehaves. And it measures nothing.
+// (a body cut short, an ignored range, a conflict) is what RunFaults is for. And neither measures anything.
 package conformance
