@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/walhop/walhop/follower"
+	"github.com/walhop/walhop/internal/batch"
 	"github.com/walhop/walhop/local"
 	"github.com/walhop/walhop/metadata/filelog"
 	"github.com/walhop/walhop/unifiedlog/memory"
@@ -322,10 +323,14 @@ func (f *killFollower) FetchFromLeader(ctx context.Context, p segment.TopicIDPar
 	if to < 0 {
 		to = leo
 	}
-	if batches = below(batches, to); end >= to || len(batches) == 0 {
+	n := 0 // the first batch, and those after it that begin below to
+	for scan := batch.NewScanner(batches); scan.Next() && (n == 0 || scan.BaseOffset() < to); {
+		n = scan.End()
+	}
+	if end >= to || n == 0 {
 		return leo, nil
 	}
-	return leo, log.AppendAsFollower(ctx, epoch, end, batches)
+	return leo, log.AppendAsFollower(ctx, epoch, end, batches[:n])
 }
 
 // leaderFiles reads the files that the leader appends to.
@@ -381,8 +386,10 @@ func (l *leaderFiles) read(p segment.TopicIDPartition, from int64) (batches []by
 		return nil, 0, err
 	}
 	data, leo = wholeBatches(data, 0)
-	for len(data) > 0 && baseOffset(data) < from {
-		data = data[batchLength(data):]
+	for scan := batch.NewScanner(data); scan.Next(); {
+		if scan.BaseOffset() >= from {
+			return data[scan.Position():], leo, nil
+		}
 	}
-	return data, leo, nil
+	return nil, leo, nil
 }

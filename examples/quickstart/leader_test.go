@@ -2,10 +2,8 @@ package main
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -18,6 +16,8 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/walhop/walhop/internal/batch"
+	"github.com/walhop/walhop/internal/batch/batchtest"
 	"github.com/walhop/walhop/leader"
 	"github.com/walhop/walhop/local"
 	"github.com/walhop/walhop/metadata"
@@ -98,8 +98,10 @@ func leaderMain(arguments []string) error {
 	ticker := time.NewTicker(time.Millisecond)
 	defer ticker.Stop()
 	for n := 0; phase != "" || n < 50; n++ {
+		value := strings.Repeat(string(rune('a'+n%26)), 100)
+		values := []string{value, value, value}
 		for i, log := range logs {
-			if err := log.append(int32(epoch), newBatch(1+n%3, 100, time.Now().UnixMilli(), byte('a'+n%26))); err != nil {
+			if err := log.append(int32(epoch), batchtest.Make(0, 0, values[:1+n%3]...)); err != nil {
 				return err
 			}
 			leaderships[i].Notify()
@@ -224,31 +226,32 @@ func openPlainLog(name string) (*plainLog, error) {
 	}
 	l := &plainLog{file: file, epoch: -1}
 	whole, _ := wholeBatches(data, 0)
-	for len(whole) > 0 {
-		n := batchLength(whole)
-		l.note(whole[:n])
-		whole = whole[n:]
+	for scan := batch.NewScanner(whole); scan.Next(); {
+		l.note(scan.Header())
 	}
 	return l, file.Truncate(l.size)
 }
 
-func (l *plainLog) note(batch []byte) {
-	l.positions = append(l.positions, position{base: baseOffset(batch), at: l.size})
-	l.size += int64(len(batch))
-	l.next = nextOffset(batch)
-	l.epoch = leaderEpoch(batch)
+func (l *plainLog) note(h *batch.Header) {
+	l.positions = append(l.positions, position{base: h.BaseOffset, at: l.size})
+	l.size += int64(h.Length)
+	l.next = h.NextOffset()
+	l.epoch = h.LeaderEpoch
 }
 
 // append gives the batch its offset and epoch and writes it.
-func (l *plainLog) append(epoch int32, batch []byte) error {
+func (l *plainLog) append(epoch int32, b []byte) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	binary.BigEndian.PutUint64(batch, uint64(l.next))
-	binary.BigEndian.PutUint32(batch[atEpoch:], uint32(epoch))
-	if _, err := l.file.WriteAt(batch, l.size); err != nil {
+	batch.Assign(b, l.next, epoch)
+	header, err := batch.ParseHeader(b)
+	if err != nil {
 		return err
 	}
-	l.note(batch)
+	if _, err := l.file.WriteAt(b, l.size); err != nil {
+		return err
+	}
+	l.note(&header)
 	return nil
 }
 
@@ -298,19 +301,8 @@ func (l *plainLog) Read(_ context.Context, offset int64, dst []byte) (int, error
 // is next if there is none.
 func wholeBatches(data []byte, next int64) ([]byte, int64) {
 	n := 0
-	for len(data)-n >= batchHeader {
-		b := data[n:]
-		if l := batchLength(b); l < batchHeader || l > len(b) {
-			break
-		} else if b = b[:l]; crc32.Checksum(b[atCRCEnd:], castagnoli) != binary.BigEndian.Uint32(b[atCRC:]) {
-			break
-		}
-		n += len(b)
-		next = nextOffset(b)
+	for scan := batch.NewScanner(data); scan.Next() && batch.VerifyCRC(scan.Bytes()) == nil; {
+		n, next = scan.End(), scan.LastOffset()+1
 	}
 	return data[:n], next
-}
-
-func nextOffset(batch []byte) int64 {
-	return baseOffset(batch) + int64(int32(binary.BigEndian.Uint32(batch[23:]))) + 1
 }

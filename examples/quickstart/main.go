@@ -4,8 +4,8 @@
 // a given rate, shows how long the records took and what the way through an object store would cost, and compares every
 // follower's log with its leader's, byte for byte.
 //
-// It uses public packages of walhop only, no server and no cloud SDK. broker.go is what a broker's author would copy:
-// how the parts are put together, and which call goes where.
+// It needs no server and no cloud SDK. The brokers are in examples/internal/threebrokers, whose broker.go is what a
+// broker's author would copy; example cluster runs the same brokers over any store.
 package main
 
 import (
@@ -18,24 +18,22 @@ import (
 	"path/filepath"
 	"syscall"
 	"time"
+
+	"github.com/walhop/walhop/examples/internal/threebrokers"
+	"github.com/walhop/walhop/local"
+	"github.com/walhop/walhop/walstorage/objectstore"
 )
 
 // settings are the flags.
 type settings struct {
-	dir        string
-	duration   time.Duration
-	rate       float64 // MB/s
-	partitions int
-	linger     time.Duration
+	dir  string
+	load threebrokers.Load
 }
 
 func main() {
-	var s settings
+	s := settings{load: threebrokers.Load{Duration: 4 * time.Second, Rate: 24, Partitions: 12, Linger: 10 * time.Millisecond}}
 	flag.StringVar(&s.dir, "dir", "", "the shared directory, made if it is missing; empty for a temporary one that is removed at the end")
-	flag.DurationVar(&s.duration, "duration", 4*time.Second, "how long to produce, after the real segments")
-	flag.Float64Var(&s.rate, "rate", 24, "MB of records to produce each second, over all partitions")
-	flag.IntVar(&s.partitions, "partitions", 12, "number of partitions to produce to")
-	flag.DurationVar(&s.linger, "linger", 10*time.Millisecond, "how long a leader collects for one segment")
+	s.load.Flags(flag.CommandLine)
 	flag.Parse()
 	if flag.NArg() > 0 {
 		fmt.Fprintf(os.Stderr, "quickstart: unknown argument %q, all settings are flags: see -help\n", flag.Arg(0))
@@ -53,24 +51,12 @@ func main() {
 	}
 }
 
-// check names the flag that is wrong.
-func (s settings) check() error {
-	switch {
-	case s.duration < 0 || s.duration > time.Hour:
-		return fmt.Errorf("-duration is %s, want 0 to 1h", s.duration)
-	case s.rate <= 0 || s.rate > 1000:
-		return fmt.Errorf("-rate is %g, want above 0 and at most 1000 MB/s", s.rate)
-	case s.partitions < 1 || s.partitions > 1000:
-		return fmt.Errorf("-partitions is %d, want 1 to 1000", s.partitions)
-	case s.linger <= 0 || s.linger > 500*time.Millisecond:
-		return fmt.Errorf("-linger is %s, want above 0 and at most 500ms", s.linger)
-	}
-	return nil
-}
+// share is how much has to come through the store at least, where nothing is wrong with it.
+const share = 0.95
 
 // run is the whole program. The error says what went wrong, or what is wrong with the result.
 func run(ctx context.Context, out io.Writer, s settings) (err error) {
-	if err := s.check(); err != nil {
+	if err := s.load.Check(); err != nil {
 		return err
 	}
 	dir := s.dir
@@ -83,27 +69,21 @@ func run(ctx context.Context, out io.Writer, s settings) (err error) {
 	if dir, err = filepath.Abs(dir); err != nil {
 		return err
 	}
-
-	begun := time.Now()
-	c, err := newCluster(dir, s.linger)
+	segments, announcements := filepath.Join(dir, "segments"), filepath.Join(dir, "events")
+	for _, sub := range []string{segments, announcements} {
+		if err := os.MkdirAll(sub, 0o750); err != nil {
+			return err
+		}
+	}
+	result, err := threebrokers.Run(ctx, out, threebrokers.Config{
+		Load: s.load, Cluster: "quickstart", Place: dir, Announcements: announcements,
+		Store: func(ctx context.Context, config objectstore.Config) (*objectstore.Manager, error) {
+			return local.New(ctx, local.Config{Root: segments, Store: config})
+		},
+	})
 	if err != nil {
 		return err
 	}
-	defer c.close()
-	fmt.Fprintf(out, "three brokers in zones a, b and c over %s\n", dir)
-
-	if err := c.replay(ctx, out); err != nil {
-		return err
-	}
-	progress := c.showProgress(out, begun)
-	err = c.produce(ctx, s)
-	if err == nil {
-		err = c.settle(10 * time.Second)
-	}
-	progress()
-	if err != nil {
-		return err
-	}
-	c.table(out)
-	return c.compare(out).err()
+	fmt.Fprintln(out, result)
+	return result.Err(share)
 }

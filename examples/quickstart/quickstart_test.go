@@ -11,11 +11,13 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/walhop/walhop/examples/internal/threebrokers"
 )
 
 var (
 	closingLine = regexp.MustCompile(`(?m)^replicated (\d+) batches, (\d+) through the store, (\d+) differences$`)
-	small       = settings{duration: 300 * time.Millisecond, rate: 4, partitions: 5, linger: 5 * time.Millisecond}
+	small       = settings{load: threebrokers.Load{Duration: 300 * time.Millisecond, Rate: 4, Partitions: 5, Linger: 5 * time.Millisecond}}
 )
 
 // The whole program, in small: the real segments and what it produces reach both followers, and nothing is left behind.
@@ -39,27 +41,10 @@ func TestInterrupt(t *testing.T) {
 	ctx, interrupt := context.WithCancel(context.Background())
 	interrupt()
 	s := small
-	s.duration = time.Hour
+	s.load.Duration = time.Hour
 	var out bytes.Buffer
 	require.NoError(t, run(ctx, &out, s))
 	require.Regexp(t, closingLine, out.String())
-}
-
-// compare can fail: a follower with another log is a difference.
-func TestCompareSeesDifferences(t *testing.T) {
-	c, err := newCluster(t.TempDir(), 5*time.Millisecond)
-	require.NoError(t, err)
-	defer c.close()
-	require.NoError(t, c.replay(context.Background(), &bytes.Buffer{}))
-	require.NoError(t, c.compare(&bytes.Buffer{}).err())
-	victim := c.all()[0].replicas[1]
-	victim.stop()
-	end, _ := victim.log.End()
-	victim.log.TruncateTo(end - 1)
-	require.Equal(t, 1, c.compare(&bytes.Buffer{}).differences)
-	require.Error(t, c.compare(&bytes.Buffer{}).err())
-	require.Error(t, result{batches: 100, through: 94}.err(), "too little came through the store")
-	require.NoError(t, result{batches: 100, through: 95}.err())
 }
 
 // Bad flags and bad directories are named.
@@ -67,10 +52,10 @@ func TestBadInput(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	require.NoError(t, os.WriteFile(file, nil, 0o600))
 	for says, change := range map[string]func(*settings){
-		"-duration":       func(s *settings) { s.duration = -1 },
-		"-rate":           func(s *settings) { s.rate = 0 },
-		"-partitions":     func(s *settings) { s.partitions = 0 },
-		"-linger":         func(s *settings) { s.linger = time.Second },
+		"-duration":       func(s *settings) { s.load.Duration = -1 },
+		"-rate":           func(s *settings) { s.load.Rate = 0 },
+		"-partitions":     func(s *settings) { s.load.Partitions = 0 },
+		"-linger":         func(s *settings) { s.load.Linger = time.Second },
 		"not a directory": func(s *settings) { s.dir = file },
 	} {
 		s := small

@@ -1,4 +1,4 @@
-package main
+package threebrokers
 
 import (
 	"context"
@@ -16,10 +16,10 @@ const (
 
 // produce appends batches to the partitions in turn, at the rate asked for, until the time is over or ctx has ended. It
 // catches up where the machine made it late, so the rate holds on average.
-func (c *cluster) produce(ctx context.Context, s settings) error {
+func (c *cluster) produce(ctx context.Context, load Load) error {
 	topic := uuid.New()
 	var partitions []*replicated
-	for i := range s.partitions {
+	for i := range load.Partitions {
 		r := c.create("produced", topic, int32(i))
 		if err := c.elect(r, 1); err != nil {
 			return fmt.Errorf("%s: %w", r, err)
@@ -27,7 +27,7 @@ func (c *cluster) produce(ctx context.Context, s settings) error {
 		partitions = append(partitions, r)
 	}
 	begun := time.Now()
-	perSecond := s.rate * 1e6 / (recordsPerBatch * recordBytes)
+	perSecond := load.Rate * 1e6 / (recordsPerBatch * recordBytes)
 	ticker := time.NewTicker(tick)
 	defer ticker.Stop()
 	for sent := 0; ; {
@@ -36,13 +36,13 @@ func (c *cluster) produce(ctx context.Context, s settings) error {
 		case <-ctx.Done():
 			return nil
 		}
-		elapsed := min(time.Since(begun), s.duration)
+		elapsed := min(time.Since(begun), load.Duration)
 		for due := int(elapsed.Seconds() * perSecond); sent < due; sent++ {
 			if err := c.append(partitions[sent%len(partitions)], sent); err != nil {
 				return err
 			}
 		}
-		if elapsed == s.duration {
+		if elapsed == load.Duration {
 			return nil
 		}
 	}

@@ -1,14 +1,10 @@
-package main
+package threebrokers
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
-	"os"
-	"path/filepath"
 	"sync"
 	"time"
 
@@ -38,8 +34,8 @@ type replicated struct {
 
 func (r *replicated) leader() *partition { return r.replicas[0] }
 
-// newCluster starts the brokers over the directory.
-func newCluster(dir string, linger time.Duration) (c *cluster, err error) {
+// newCluster starts the brokers.
+func newCluster(config Config) (c *cluster, err error) {
 	c = &cluster{changed: make(chan struct{})}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	defer func() {
@@ -48,15 +44,10 @@ func newCluster(dir string, linger time.Duration) (c *cluster, err error) {
 		}
 	}()
 	cfg := brokerConfig{
-		cluster: "quickstart", linger: linger, peers: c.broker, appended: c.appended,
-		segments: filepath.Join(dir, "segments"), announcements: filepath.Join(dir, "events"),
+		cluster: config.Cluster, linger: config.Linger, peers: c.broker, appended: c.appended,
+		store: config.Store, announcements: config.Announcements,
 		// A real broker gets its epoch from the controller at each registration.
 		epoch: time.Now().UnixMilli(),
-	}
-	for _, sub := range []string{cfg.segments, cfg.announcements} {
-		if err := os.MkdirAll(sub, 0o750); err != nil {
-			return c, err
-		}
 	}
 	for id := range int32(3) {
 		cfg.id, cfg.logger = id, slog.Default().With("broker", id)
@@ -193,46 +184,4 @@ func (c *cluster) settle(limit time.Duration) error {
 		}
 		return true
 	})
-}
-
-// result is what the closing line says.
-type result struct {
-	batches     int   // that followers should have, each of the leaders' twice
-	through     int64 // of those, appended from the store
-	differences int   // followers' logs that are not their leader's, byte for byte
-}
-
-// compare prints the closing line.
-func (c *cluster) compare(out io.Writer) (r result) {
-	for _, replicated := range c.all() {
-		leader := replicated.leader().log
-		want := leader.Bytes(leader.Start())
-		n, _ := count(want)
-		for _, p := range replicated.replicas[1:] {
-			r.batches += n
-			if got := p.log.Bytes(p.log.Start()); !bytes.Equal(want, got) {
-				r.differences++
-				fmt.Fprintf(out, "%s on broker %d differs from its leader's log: %d bytes, the leader has %d\n", replicated, p.broker.id, len(got), len(want))
-			}
-		}
-	}
-	for _, b := range c.brokers {
-		r.through += b.replicator.Stats().Batches
-	}
-	fmt.Fprintf(out, "replicated %d batches, %d through the store, %d differences\n", r.batches, r.through, r.differences)
-	return r
-}
-
-// share is how much has to come through the store at least, where nothing is wrong with it.
-const share = 0.95
-
-// err says what is wrong with the result, nil if nothing is.
-func (r result) err() error {
-	switch {
-	case r.differences > 0:
-		return fmt.Errorf("%d logs differ from their leaders'", r.differences)
-	case float64(r.through) < share*float64(r.batches):
-		return fmt.Errorf("of %d batches only %d came through the store: it was too slow, or failed (see above)", r.batches, r.through)
-	}
-	return nil
 }

@@ -1,4 +1,4 @@
-package main
+package threebrokers
 
 import (
 	"context"
@@ -10,7 +10,6 @@ import (
 
 	"github.com/walhop/walhop/follower"
 	"github.com/walhop/walhop/leader"
-	"github.com/walhop/walhop/local"
 	"github.com/walhop/walhop/metadata/filelog"
 	"github.com/walhop/walhop/replica"
 	"github.com/walhop/walhop/retention"
@@ -26,9 +25,9 @@ type broker struct {
 	epoch int64 // of this start of the broker, never used before
 	peers func(id int32) *broker
 
-	storage    *local.WalStorageManager // where segments are
-	events     *filelog.Log             // where they are announced
-	uploader   *leader.Uploader         // for the partitions that this broker leads
+	storage    *objectstore.Manager // where segments are
+	events     *filelog.Log         // where they are announced
+	uploader   *leader.Uploader     // for the partitions that this broker leads
 	tracker    *replica.Tracker
 	replicator *follower.Replicator // for those that it follows
 	reporter   *replica.Reporter
@@ -60,8 +59,8 @@ type brokerConfig struct {
 	id            int32
 	epoch         int64
 	cluster       string
-	segments      string // the shared directory of the segments
-	announcements string // and that of their announcements
+	store         Opener // of the place that all brokers share for their segments
+	announcements string // the directory that they share for their announcements
 	linger        time.Duration
 	peers         func(id int32) *broker
 	appended      func(follower.Appended)
@@ -76,10 +75,8 @@ func newBroker(ctx context.Context, cfg brokerConfig) (b *broker, err error) {
 			b.close()
 		}
 	}()
-	// The store: any backend's New would do here.
-	b.storage, err = local.New(ctx, local.Config{Root: cfg.segments, Store: objectstore.Config{
-		Cluster: cfg.cluster, Seed: uint64(cfg.id), Logger: cfg.logger,
-	}})
+	// The store. A broker calls the New of its backend here: local.New, s3.New, ...
+	b.storage, err = cfg.store(ctx, objectstore.Config{Cluster: cfg.cluster, Seed: uint64(cfg.id), Logger: cfg.logger})
 	if err != nil {
 		return b, err
 	}
