@@ -1,0 +1,154 @@
+package openurl
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/walhop/walhop/walstorage"
+)
+
+// What may appear in no text (W11).
+const planted = "plantedHidden+Word/0123456789=="
+
+// A URL that is wrong gives an error of its kind that says what is wrong and where, and repeats no value.
+func TestBadURLs(t *testing.T) {
+	for url, says := range map[string]string{
+		"":                      "there is no scheme: want file:///dir, s3://bucket/prefix",
+		"/mnt/shared":           "there is no scheme",
+		"s3:bucket":             "there is no scheme",
+		"ftp://bucket/prefix":   "scheme ftp is unknown: want file:///dir",
+		planted + "://bucket/x": "the scheme is unknown",
+
+		"file://":             "file: the directory is missing",
+		"file:///":            "file: the directory is missing",
+		"file://dir/sub":      "file: there is a host: a directory is written with three slashes",
+		"file:///dir?mode=1":  "file: parameter mode is unknown: file has none",
+		"file:///dir%00":      "file: the directory has a zero byte in it",
+		"file:///dir%zz":      "file: this is no URL",
+		"file://u:p@host/dir": "file: there is an @",
+
+		"s3://":                         "s3: the bucket is missing",
+		"s3:///prefix":                  "s3: the bucket is missing",
+		"s3://bucket:9000/prefix":       "s3: there is a port: the server of a store is given by the parameter endpoint",
+		"s3://bucket:/prefix":           "s3: there is a port",
+		"s3://buc,ket/prefix":           "s3: the bucket has something else in its name",
+		"s3://buc ket/prefix":           "s3: this is no URL",
+		"s3://bucket//prefix":           "s3: the path is no prefix",
+		"s3://bucket/a//b":              "s3: the path is no prefix",
+		"s3://bucket/a/../b":            "s3: the path is no prefix",
+		"s3://bucket/a%2C":              "s3: the path is no prefix",
+		"s3://bucket/" + long:           "s3: the path is no prefix",
+		"s3://bucket/prefix#part":       "s3: there is a fragment",
+		"s3://bucket/prefix#":           "s3: there is a fragment",
+		"s3://bucket?pathstyle=true":    "s3: parameter pathstyle is unknown: s3 has endpoint, kms_key_id, no_checksum, path_style, region",
+		"s3://bucket?region=x&1=y":      "s3: parameter number 2 is unknown",
+		"s3://bucket?region=x&":         "s3: parameter number 2 is unknown",
+		"s3://bucket?region":            "s3: parameter region has no value",
+		"s3://bucket?region=":           "s3: parameter region has no value",
+		"s3://bucket?region=a&region=b": "s3: parameter region is there twice",
+		"s3://bucket?region=a/b":        "s3: parameter region has something else in it",
+		"s3://bucket?region=%zz":        "s3: parameter region has a bad % escape in it",
+		"s3://bucket?path_style=yes":    "s3: parameter path_style is neither true nor false",
+		"s3://bucket?path_style=TRUE":   "s3: parameter path_style is neither true nor false",
+		"s3://bucket?kms_key_id=%00":    "s3: parameter kms_key_id has something else in it than printable ASCII",
+
+		"s3://bucket?endpoint=127.0.0.1:9000":         "s3: parameter endpoint does not begin with http:// or https://",
+		"s3://bucket?endpoint=http://":                "s3: parameter endpoint has no host",
+		"s3://bucket?endpoint=http://:9000":           "s3: parameter endpoint has no host",
+		"s3://bucket?endpoint=http://host:port":       "s3: parameter endpoint is no URL",
+		"s3://bucket?endpoint=http://host/?x":         "s3: parameter endpoint has a query or a fragment",
+		"s3://bucket?endpoint=http://host%23x":        "s3: parameter endpoint has a query or a fragment",
+		"s3://bucket?endpoint=http://u:p%40host:9000": "s3: parameter endpoint has a user or a password in it",
+		"s3://bucket?endpoint=http://u:p@host:9000":   "s3: there is an @",
+	} {
+		t.Run(url, func(t *testing.T) {
+			_, err := Parse(url)
+			require.ErrorIs(t, err, walstorage.ErrInvalidArgument)
+			require.ErrorContains(t, err, "store URL: "+says)
+		})
+	}
+}
+
+var long = strings.Repeat("a", 250) + "/" + strings.Repeat("b", 250) + "/" + strings.Repeat("c", 250)
+
+// A credential is refused wherever it stands, in words that tell where it belongs and do not repeat it (W11).
+func TestCredentialsInURLs(t *testing.T) {
+	escaped := strings.NewReplacer("+", "%2B", "/", "%2F", "=", "%3D").Replace(planted)
+	for _, s := range schemes() {
+		if s.bucket == "" {
+			continue
+		}
+		for _, secret := range []string{planted, escaped} {
+			for _, form := range []string{
+				"://key:SECRET@bucket/prefix",
+				"://SECRET@bucket/prefix",
+				"://key:/SECRET@bucket/prefix",
+				"://bucket/prefix?access_key=SECRET",
+				"://bucket/prefix?region=x&AWSSecretAccessKey=SECRET",
+				"://bucket/prefix?X-Amz-Signature=SECRET",
+				"://bucket/prefix?sv=2024&sig=SECRET",
+				"://bucket/prefix?sas_token=SECRET",
+				"://bucket/prefix?SECRET",
+				"://bucket/prefix?SECRET=x",
+				"://bucket/prefix?endpoint=https://user:SECRET@host",
+				"://bucket/prefix?endpoint=https://user:SECRET%40host",
+				"://bucket/prefix?endpoint=https://host/?sig=SECRET",
+				"://bucket/prefix#SECRET",
+				"://bucket:SECRET",
+				"://bucket/+SECRET",
+			} {
+				url := s.name + strings.ReplaceAll(form, "SECRET", secret)
+				_, err := Parse(url)
+				require.ErrorIs(t, err, walstorage.ErrInvalidArgument, form)
+				for _, part := range []string{planted, escaped, "Hidden", "0123456789"} {
+					require.NotContains(t, err.Error(), part, form)
+				}
+			}
+			_, err := Parse(s.name + "://bucket/prefix?secret_key=" + secret)
+			require.ErrorContains(t, err, "parameter secret_key: "+s.credentials)
+		}
+	}
+}
+
+// A good URL names its place, without the parameters.
+func TestGoodURLs(t *testing.T) {
+	for url, name := range map[string]string{
+		"file:///mnt/shared":               "file:///mnt/shared",
+		"file:///mnt/shared/":              "file:///mnt/shared",
+		"file:///mnt/a%20b@c":              "file:///mnt/a b@c",
+		"s3://bucket":                      "s3://bucket",
+		"s3://bucket/":                     "s3://bucket",
+		"s3://My_Bucket.x/a/b-c_d/":        "s3://My_Bucket.x/a/b-c_d",
+		"s3://fast--use1-az4--x-s3/wal":    "s3://fast--use1-az4--x-s3/wal",
+		"s3://bucket/wal?region=eu-west-1": "s3://bucket/wal",
+		"s3://bucket?endpoint=https://host:9000/at&path_style=true&no_checksum=false&kms_key_id=alias/a": "s3://bucket",
+		"s3://bucket?endpoint=http%3A%2F%2F%5B%3A%3A1%5D%3A9000":                                         "s3://bucket",
+	} {
+		t.Run(url, func(t *testing.T) {
+			l, err := Parse(url)
+			require.NoError(t, err)
+			require.Equal(t, name, l.String())
+		})
+	}
+}
+
+// Whatever the text, Parse returns a location or an error of its kind, and a location's name is a location again.
+func FuzzParse(f *testing.F) {
+	f.Add("file:///mnt/shared")
+	f.Add("s3://bucket/prefix?endpoint=http://127.0.0.1:9000&region=eu-west-1&path_style=true")
+	f.Add("s3://key:secret@bucket?region")
+	f.Fuzz(func(t *testing.T, text string) {
+		l, err := Parse(text)
+		if err != nil {
+			require.ErrorIs(t, err, walstorage.ErrInvalidArgument)
+			return
+		}
+		if l.bucket != "" {
+			again, err := Parse(l.String())
+			require.NoError(t, err)
+			require.Equal(t, l.String(), again.String())
+		}
+	})
+}
