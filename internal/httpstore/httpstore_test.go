@@ -1,0 +1,73 @@
+package httpstore_test
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/walhop/walhop/internal/httpstore"
+	"github.com/walhop/walhop/walstorage"
+)
+
+// D13, D14 (W6): only the range that was asked for passes.
+func TestCheckRange(t *testing.T) {
+	tests := map[string]struct {
+		status int
+		header string
+		length int64
+		kind   error
+	}{
+		"exact":                {206, "bytes 100-199/300", 100, nil},
+		"exact, no length":     {206, "bytes 100-199/300", -1, nil},
+		"to the end":           {206, "bytes 100-199/200", 100, nil},
+		"the whole object":     {200, "", 300, walstorage.ErrUnavailable},
+		"the object ends":      {206, "bytes 100-149/150", 50, walstorage.ErrInvalidRange},
+		"shorter than it says": {206, "bytes 100-149/300", 50, walstorage.ErrUnavailable},
+		"elsewhere":            {206, "bytes 0-99/300", 100, walstorage.ErrUnavailable},
+		"another length":       {206, "bytes 100-199/300", 99, walstorage.ErrUnavailable},
+		"no range":             {206, "", 100, walstorage.ErrUnavailable},
+		"no number":            {206, "bytes 100-x/300", 100, walstorage.ErrUnavailable},
+		"an unknown total":     {206, "bytes 100-199/*", 100, walstorage.ErrUnavailable},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			err := httpstore.CheckRange(test.status, test.header, test.length, 100, 199)
+			assert.Equal(t, test.kind, walstorage.KindOf(err), "%v", err)
+			assert.Equal(t, test.kind == nil, err == nil)
+		})
+	}
+}
+
+// W11: what is wrong with an endpoint is told without its text.
+func TestWrongEndpoint(t *testing.T) {
+	for _, right := range []string{"http://localhost:1", "https://storage.example/base/", "http://[::1]:80"} {
+		assert.Empty(t, httpstore.WrongEndpoint(right), right)
+	}
+	const secret = "planted0123456789"
+	for _, wrong := range []string{
+		"", "localhost:9000", "ftp://localhost", "http://", "//localhost", "http://user:" + secret + "@localhost",
+		"http://localhost?token=" + secret, "http://localhost?", "http://localhost/#" + secret, "http://local host:%" + secret,
+	} {
+		problem := httpstore.WrongEndpoint(wrong)
+		assert.NotEmpty(t, problem, wrong)
+		assert.False(t, strings.Contains(problem, secret))
+	}
+}
+
+// The transport keeps the proxy that it had, speaks HTTP/1.1 alone and has connections enough.
+func TestConfigure(t *testing.T) {
+	proxy := func(*http.Request) (*url.URL, error) { return nil, nil }
+	transport := &http.Transport{Proxy: proxy, ForceAttemptHTTP2: true}
+	httpstore.Configure(transport, httpstore.Settings{Parallelism: 64, DialTimeout: time.Second, ResponseHeaderTimeout: time.Minute})
+	assert.NotNil(t, transport.Proxy)
+	assert.True(t, transport.Protocols.HTTP1())
+	assert.False(t, transport.Protocols.HTTP2())
+	assert.Equal(t, []string{"http/1.1"}, transport.TLSClientConfig.NextProtos)
+	assert.Equal(t, 128, transport.MaxIdleConnsPerHost)
+	assert.Equal(t, time.Second, transport.TLSHandshakeTimeout)
+	assert.Equal(t, time.Minute, transport.ResponseHeaderTimeout)
+}
