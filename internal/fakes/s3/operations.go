@@ -96,6 +96,9 @@ func verify(r *http.Request, body []byte, directory bool) *problem {
 		if directory {
 			return &problem{400, "InvalidRequest", "Content-MD5 is not supported"}
 		}
+		if sum, err := base64.StdEncoding.DecodeString(told); err != nil || len(sum) != md5.Size {
+			return &problem{400, "InvalidDigest", "The Content-MD5 you specified is not valid."}
+		}
 		sum := md5.Sum(body)
 		if told != base64.StdEncoding.EncodeToString(sum[:]) {
 			return &problem{400, "BadDigest", "The Content-MD5 you specified did not match what we received."}
