@@ -14,7 +14,9 @@ race: ## the same under the race detector
 
 lint: ## vet, staticcheck, formatting
 	go vet ./...
+	go vet -C integration ./...
 	go run $(STATICCHECK) ./...
+	cd integration && go run $(STATICCHECK) ./...
 	@unformatted=$$(go run $(GOFUMPT) -l .) || exit 1; \
 	if [ -n "$$unformatted" ]; then echo "not gofumpt-clean:"; echo "$$unformatted"; exit 1; fi
 
@@ -36,7 +38,7 @@ examples: ## the quickstart as a newcomer starts it
 deps: ## what importing the core brings along
 	@./.ci/deps
 
-integration: ## real servers; none is set up yet
+integration: ## the suites on real servers, which are installed at first
 	@./.ci/integration
 
 help: ## this list

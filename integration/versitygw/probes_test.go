@@ -1,0 +1,542 @@
+package versitygw
+
+import (
+	"bytes"
+	"crypto/md5"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/xml"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
+	"github.com/stretchr/testify/require"
+
+	"github.com/walhop/walhop/integration"
+	fake "github.com/walhop/walhop/internal/fakes/s3"
+)
+
+// Requests as no driver of ours sends them are answered alike by our fake and by a real server: as Amazon S3 does.
+func TestProbes(t *testing.T) {
+	address := integration.VersityGW.Address(t)
+	store := fake.New(fake.Config{Buckets: []string{"segments"}, AccessKeys: []string{accessKey}})
+	listening := httptest.NewServer(store)
+	t.Cleanup(listening.Close)
+	t.Cleanup(store.Close)
+	transport := &http.Transport{}
+	t.Cleanup(transport.CloseIdleConnections)
+	integration.RunProbes(t, integration.VersityGW, probes,
+		prober{listening.URL, "segments", &http.Client{Transport: transport}},
+		prober{address, newBucket(t, address), &http.Client{Transport: transport}})
+}
+
+// prober sends signed requests about one bucket.
+type prober struct {
+	url, bucket string
+	client      *http.Client
+}
+
+// header is short for the headers of a request.
+type header map[string]string
+
+// request is one request. The zero value of what is not named does no harm.
+type request struct {
+	method string
+	bucket string // the prober's if empty
+	key    string
+	query  url.Values
+	header header
+	body   []byte
+	// sha256 is what is told in place of the body's own digest.
+	sha256 string
+	// accessKey is who signs.
+	accessKey string
+	// skew is how wrong the clock of the sender is.
+	skew time.Duration
+}
+
+// answer is what came back.
+type answer struct {
+	status int
+	header http.Header
+	body   []byte
+}
+
+// String is the status and the code of an error.
+func (a answer) String() string {
+	var problem struct {
+		XMLName xml.Name
+		Code    string
+	}
+	if xml.Unmarshal(a.body, &problem) == nil && problem.XMLName.Local == "Error" {
+		return fmt.Sprint(a.status, " ", problem.Code)
+	}
+	return fmt.Sprint(a.status)
+}
+
+// send sends the request.
+func (p prober) send(tb testing.TB, r request) answer {
+	if r.bucket == "" {
+		r.bucket = p.bucket
+	}
+	path := "/" + r.bucket
+	if r.key != "" {
+		path += "/" + r.key
+	}
+	u, err := url.Parse(p.url)
+	require.NoError(tb, err)
+	u.Path, u.RawQuery = path, strings.ReplaceAll(r.query.Encode(), "+", "%20")
+	out, err := http.NewRequestWithContext(tb.Context(), r.method, u.String(), bytes.NewReader(r.body))
+	require.NoError(tb, err)
+	for name, value := range r.header {
+		out.Header.Set(name, value)
+	}
+	digest := r.sha256
+	if digest == "" {
+		sum := sha256.Sum256(r.body)
+		digest = hex.EncodeToString(sum[:])
+	}
+	out.Header.Set("X-Amz-Content-Sha256", digest)
+	signedBy := aws.Credentials{AccessKeyID: accessKey, SecretAccessKey: secretKey}
+	if r.accessKey != "" {
+		signedBy.AccessKeyID = r.accessKey
+	}
+	sign := v4.NewSigner(func(o *v4.SignerOptions) { o.DisableURIPathEscaping = true })
+	require.NoError(tb, sign.SignHTTP(tb.Context(), signedBy, out, digest, "s3", region, time.Now().Add(r.skew)))
+	in, err := p.client.Do(out)
+	require.NoError(tb, err)
+	defer func() { _ = in.Body.Close() }()
+	body, err := io.ReadAll(in.Body)
+	require.NoError(tb, err)
+	return answer{in.StatusCode, in.Header, body}
+}
+
+// told is send for who wants to know the status and the code.
+func (p prober) told(tb testing.TB, r request) string { return p.send(tb, r).String() }
+
+func (p prober) put(tb testing.TB, key, body string, headers ...header) string {
+	r := request{method: http.MethodPut, key: key, body: []byte(body), header: header{}}
+	for _, h := range headers {
+		maps.Copy(r.header, h)
+	}
+	return p.told(tb, r)
+}
+
+// get gives the status, and the bytes or the code.
+func (p prober) get(tb testing.TB, key string, ranges ...string) string {
+	r := request{method: http.MethodGet, key: key, header: header{}}
+	for _, value := range ranges {
+		r.header["Range"] = value
+	}
+	a := p.send(tb, r)
+	if a.status >= 300 {
+		return a.String()
+	}
+	return strings.TrimSpace(fmt.Sprint(a.status, " ", string(a.body), " ", a.header.Get("Content-Range")))
+}
+
+func (p prober) delete(tb testing.TB, keys ...string) { p.deleteQuietly(tb, false, keys...) }
+
+// deleteQuietly sends a DeleteObjects and gives the status and how many keys it calls deleted, and how many not.
+func (p prober) deleteQuietly(tb testing.TB, quiet bool, keys ...string) string {
+	var body strings.Builder
+	body.WriteString("<Delete>")
+	for _, key := range keys {
+		body.WriteString("<Object><Key>")
+		require.NoError(tb, xml.EscapeText(&body, []byte(key)))
+		body.WriteString("</Key></Object>")
+	}
+	if quiet {
+		body.WriteString("<Quiet>true</Quiet>")
+	}
+	body.WriteString("</Delete>")
+	sum := md5.Sum([]byte(body.String()))
+	return outcomeOfDelete(p.send(tb, request{
+		method: http.MethodPost, query: url.Values{"delete": {""}}, body: []byte(body.String()),
+		header: header{"Content-Md5": base64.StdEncoding.EncodeToString(sum[:])},
+	}))
+}
+
+func outcomeOfDelete(a answer) string {
+	var result struct {
+		XMLName xml.Name
+		Deleted []struct{ Key string }
+		Error   []struct{ Key, Code string }
+	}
+	if xml.Unmarshal(a.body, &result) != nil || result.XMLName.Local != "DeleteResult" {
+		return a.String()
+	}
+	return fmt.Sprintf("%d deleted %d not %d", a.status, len(result.Deleted), len(result.Error))
+}
+
+// list gives the status and keys of one page, "more" if there is more, and the token.
+func (p prober) list(tb testing.TB, query url.Values) (page, token string) {
+	query.Set("list-type", "2")
+	a := p.send(tb, request{method: http.MethodGet, query: query})
+	var result struct {
+		XMLName               xml.Name
+		Contents              []struct{ Key string }
+		KeyCount              int
+		IsTruncated           bool
+		NextContinuationToken string
+	}
+	if xml.Unmarshal(a.body, &result) != nil || result.XMLName.Local != "ListBucketResult" {
+		return a.String(), ""
+	}
+	words := []string{fmt.Sprint(a.status), fmt.Sprint(result.KeyCount)}
+	for _, object := range result.Contents {
+		words = append(words, object.Key)
+	}
+	if result.IsTruncated {
+		words = append(words, "more")
+	}
+	if (result.NextContinuationToken != "") != result.IsTruncated {
+		words = append(words, "and a wrong token")
+	}
+	return strings.Join(words, " "), result.NextContinuationToken
+}
+
+func crc32Of(table *crc32.Table, body string) string {
+	return base64.StdEncoding.EncodeToString(binary.BigEndian.AppendUint32(nil, crc32.Checksum([]byte(body), table)))
+}
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+func md5Of(body string) string {
+	sum := md5.Sum([]byte(body))
+	return base64.StdEncoding.EncodeToString(sum[:])
+}
+
+var createOnly = header{"If-None-Match": "*"}
+
+// Each probe works on keys that begin with its name, and leaves none.
+var probes = []integration.Probe[prober]{
+	{
+		Name: "create-twice", // the second is refused, whatever its bytes are, and the first stays
+		Want: []string{"200", "412 PreconditionFailed", "412 PreconditionFailed", "200 one"},
+		Run: func(tb testing.TB, p prober) []string {
+			key := "create-twice/a"
+			defer p.delete(tb, key)
+			return []string{p.put(tb, key, "one", createOnly), p.put(tb, key, "one", createOnly), p.put(tb, key, "two", createOnly), p.get(tb, key)}
+		},
+	},
+	{
+		Name: "create-after-delete",
+		Want: []string{"200", "200", "200 two"},
+		Run: func(tb testing.TB, p prober) []string {
+			key := "create-after-delete/a"
+			defer p.delete(tb, key)
+			first := p.put(tb, key, "one", createOnly)
+			p.delete(tb, key)
+			return []string{first, p.put(tb, key, "two", createOnly), p.get(tb, key)}
+		},
+	},
+	{
+		Name: "overwrite",
+		Want: []string{"200", "200", "200 two"},
+		Run: func(tb testing.TB, p prober) []string {
+			key := "overwrite/a"
+			defer p.delete(tb, key)
+			return []string{p.put(tb, key, "one"), p.put(tb, key, "two"), p.get(tb, key)}
+		},
+	},
+	{
+		Name: "create-in-no-bucket",
+		Want: []string{"404 NoSuchBucket", "404 NoSuchBucket", "404 NoSuchBucket", "404"},
+		Run: func(tb testing.TB, p prober) []string {
+			at := func(method string, query url.Values) string {
+				r := request{method: method, bucket: "walhop-none", query: query}
+				if query == nil {
+					r.key = "a"
+				}
+				return p.told(tb, r)
+			}
+			return []string{at("PUT", nil), at("GET", nil), at("GET", url.Values{"list-type": {"2"}}), at("HEAD", nil)}
+		},
+	},
+	{
+		Name: "wrong-crc32c",
+		Want: []string{"400 BadDigest", "404 NoSuchKey"},
+		Run: func(tb testing.TB, p prober) []string {
+			key := "wrong-crc32c/a"
+			return []string{p.put(tb, key, "one", header{"X-Amz-Checksum-Crc32c": crc32Of(castagnoli, "two")}), p.get(tb, key)}
+		},
+	},
+	{
+		Name: "wrong-crc32",
+		Want: []string{"400 BadDigest", "404 NoSuchKey"},
+		Run: func(tb testing.TB, p prober) []string {
+			key := "wrong-crc32/a"
+			return []string{p.put(tb, key, "one", header{"X-Amz-Checksum-Crc32": crc32Of(crc32.IEEETable, "two")}), p.get(tb, key)}
+		},
+	},
+	{
+		Name: "wrong-md5",
+		Want: []string{"400 BadDigest", "404 NoSuchKey"},
+		Run: func(tb testing.TB, p prober) []string {
+			key := "wrong-md5/a"
+			return []string{p.put(tb, key, "one", header{"Content-Md5": md5Of("two")}), p.get(tb, key)}
+		},
+	},
+	{
+		Name: "malformed-md5",
+		Want: []string{"400 InvalidDigest", "404 NoSuchKey"},
+		Run: func(tb testing.TB, p prober) []string {
+			key := "malformed-md5/a"
+			return []string{p.put(tb, key, "one", header{"Content-Md5": "no digest"}), p.get(tb, key)}
+		},
+	},
+	{
+		Name: "wrong-sha256",
+		Want: []string{"400 XAmzContentSHA256Mismatch", "404 NoSuchKey"},
+		Run: func(tb testing.TB, p prober) []string {
+			sum := sha256.Sum256([]byte("two"))
+			wrong := request{method: "PUT", key: "wrong-sha256/a", body: []byte("one"), sha256: hex.EncodeToString(sum[:])}
+			return []string{p.told(tb, wrong), p.get(tb, wrong.key)}
+		},
+	},
+	{
+		Name: "checksum-told", // on the upload always, on a HEAD if it is asked for
+		Want: []string{"200 true", "200 true FULL_OBJECT", "200 false "},
+		Run: func(tb testing.TB, p prober) []string {
+			key, sum := "checksum-told/a", crc32Of(castagnoli, "one")
+			defer p.delete(tb, key)
+			const name = "X-Amz-Checksum-Crc32c"
+			put := p.send(tb, request{method: "PUT", key: key, body: []byte("one"), header: header{name: sum}})
+			asked := p.send(tb, request{method: "HEAD", key: key, header: header{"X-Amz-Checksum-Mode": "ENABLED"}})
+			plain := p.send(tb, request{method: "HEAD", key: key})
+			return []string{
+				fmt.Sprint(put.status, put.header.Get(name) == sum),
+				fmt.Sprint(asked.status, asked.header.Get(name) == sum, " ", asked.header.Get("X-Amz-Checksum-Type")),
+				fmt.Sprint(plain.status, plain.header.Get(name) == sum, " ", plain.header.Get("X-Amz-Checksum-Type")),
+			}
+		},
+	},
+	{
+		Name: "etag-is-md5",
+		Want: []string{"200 true"},
+		Run: func(tb testing.TB, p prober) []string {
+			key := "etag-is-md5/a"
+			defer p.delete(tb, key)
+			a := p.send(tb, request{method: "PUT", key: key, body: []byte("one")})
+			sum := md5.Sum([]byte("one"))
+			return []string{fmt.Sprint(a.status, a.header.Get("ETag") == `"`+hex.EncodeToString(sum[:])+`"`)}
+		},
+	},
+	{
+		Name: "missing",
+		Want: []string{"404 NoSuchKey", "404", "404 NoSuchKey"},
+		Run: func(tb testing.TB, p prober) []string {
+			return []string{p.get(tb, "missing/a"), p.told(tb, request{method: "HEAD", key: "missing/a"}), p.get(tb, "missing/a", "bytes=5-2")}
+		},
+	},
+	{
+		Name: "range",
+		Want: []string{
+			"206 0 bytes 0-0/10", "206 2345 bytes 2-5/10", "206 9 bytes 9-9/10", "206 0123456789 bytes 0-9/10",
+			"206 89 bytes 8-9/10", "416 InvalidRange", "416 InvalidRange",
+		},
+		Run: func(tb testing.TB, p prober) (got []string) {
+			key := "range/a"
+			defer p.delete(tb, key)
+			p.put(tb, key, "0123456789")
+			for _, value := range []string{"0-0", "2-5", "9-9", "0-9", "8-100", "10-10", "100-200"} {
+				got = append(got, p.get(tb, key, "bytes="+value))
+			}
+			return got
+		},
+	},
+	{
+		Name: "range-of-nothing",
+		Want: []string{"200", "416 InvalidRange"},
+		Run: func(tb testing.TB, p prober) []string {
+			key := "range-of-nothing/a"
+			defer p.delete(tb, key)
+			p.put(tb, key, "")
+			return []string{p.get(tb, key), p.get(tb, key, "bytes=0-0")}
+		},
+	},
+	{
+		Name: "list-pages",
+		Want: []string{"200 2 list-pages/a list-pages/b more", "200 2 list-pages/c list-pages/d more", "200 1 list-pages/e"},
+		Run: func(tb testing.TB, p prober) (got []string) {
+			keys := []string{"list-pages/e", "list-pages/b", "list-pages/a", "list-pages/d", "list-pages/c", "list-pages2/f"}
+			defer p.delete(tb, keys...)
+			for _, key := range keys {
+				p.put(tb, key, key)
+			}
+			query := url.Values{"prefix": {"list-pages/"}, "max-keys": {"2"}}
+			for range 3 {
+				page, token := p.list(tb, query)
+				got = append(got, page)
+				query.Set("continuation-token", token)
+			}
+			return got
+		},
+	},
+	{
+		Name: "list-exact-page",
+		Want: []string{"200 2 list-exact-page/a list-exact-page/b"},
+		Run: func(tb testing.TB, p prober) []string {
+			keys := []string{"list-exact-page/a", "list-exact-page/b"}
+			defer p.delete(tb, keys...)
+			for _, key := range keys {
+				p.put(tb, key, key)
+			}
+			page, _ := p.list(tb, url.Values{"prefix": {"list-exact-page/"}, "max-keys": {"2"}})
+			return []string{page}
+		},
+	},
+	{
+		Name: "list-order", // that of the bytes, in which "." and "-" come before "/"
+		Want: []string{"200 5 list-order/a-b list-order/a.b list-order/a/b list-order/a0 list-order/b"},
+		Run: func(tb testing.TB, p prober) []string {
+			keys := []string{"list-order/b", "list-order/a0", "list-order/a/b", "list-order/a.b", "list-order/a-b"}
+			defer p.delete(tb, keys...)
+			for _, key := range keys {
+				p.put(tb, key, key)
+			}
+			page, _ := p.list(tb, url.Values{"prefix": {"list-order/"}})
+			return []string{page}
+		},
+	},
+	{
+		Name: "list-nothing",
+		Want: []string{"200 0"},
+		Run: func(tb testing.TB, p prober) []string {
+			page, _ := p.list(tb, url.Values{"prefix": {"list-nothing/"}})
+			return []string{page}
+		},
+	},
+	{
+		Name: "list-wrong-token",
+		Want: []string{"400 InvalidArgument"},
+		Run: func(tb testing.TB, p prober) []string {
+			page, _ := p.list(tb, url.Values{"continuation-token": {"no token"}})
+			return []string{page}
+		},
+	},
+	{
+		Name: "delete-missing",
+		Want: []string{"200 deleted 2 not 0"},
+		Run: func(tb testing.TB, p prober) []string {
+			p.put(tb, "delete-missing/a", "one")
+			return []string{p.deleteQuietly(tb, false, "delete-missing/a", "delete-missing/b")}
+		},
+	},
+	{
+		Name: "delete-quiet", // names only what could not be deleted
+		Want: []string{"200 deleted 0 not 0", "404 NoSuchKey"},
+		Run: func(tb testing.TB, p prober) []string {
+			p.put(tb, "delete-quiet/a", "one")
+			return []string{p.deleteQuietly(tb, true, "delete-quiet/a"), p.get(tb, "delete-quiet/a")}
+		},
+	},
+	{
+		Name: "delete-1000",
+		Want: []string{"200 deleted 1000 not 0"},
+		Run: func(tb testing.TB, p prober) []string {
+			return []string{p.deleteQuietly(tb, false, numbered("delete-1000", 1000)...)}
+		},
+	},
+	{
+		Name: "delete-1001",
+		Want: []string{"400 MalformedXML"},
+		Run: func(tb testing.TB, p prober) []string {
+			return []string{p.deleteQuietly(tb, false, numbered("delete-1001", 1001)...)}
+		},
+	},
+	{
+		Name: "delete-none",
+		Want: []string{"400 MalformedXML"},
+		Run:  func(tb testing.TB, p prober) []string { return []string{p.deleteQuietly(tb, false)} },
+	},
+	{
+		Name: "delete-without-checksum",
+		Want: []string{"400 InvalidRequest"},
+		Run: func(tb testing.TB, p prober) []string {
+			return []string{outcomeOfDelete(p.send(tb, request{
+				method: http.MethodPost, query: url.Values{"delete": {""}}, body: []byte("<Delete><Object><Key>a</Key></Object></Delete>"),
+			}))}
+		},
+	},
+	{
+		Name: "delete-wrong-crc32c",
+		Want: []string{"400 BadDigest", "200 one"},
+		Run: func(tb testing.TB, p prober) []string {
+			key := "delete-wrong-crc32c/a"
+			defer p.delete(tb, key)
+			p.put(tb, key, "one")
+			return []string{outcomeOfDelete(p.send(tb, request{
+				method: http.MethodPost, query: url.Values{"delete": {""}}, body: []byte("<Delete><Object><Key>" + key + "</Key></Object></Delete>"),
+				header: header{"X-Amz-Checksum-Crc32c": crc32Of(castagnoli, "two")},
+			})), p.get(tb, key)}
+		},
+	},
+	{
+		Name: "object-below-object", // a key is no path
+		Want: []string{"200", "200", "200 one", "200 two"},
+		Run: func(tb testing.TB, p prober) []string {
+			above, below := "object-below-object/x", "object-below-object/x/y"
+			defer p.delete(tb, above, below)
+			return []string{p.put(tb, above, "one"), p.put(tb, below, "two"), p.get(tb, above), p.get(tb, below)}
+		},
+	},
+	{
+		Name: "long-key",
+		Want: []string{"200", "200 one"},
+		Run: func(tb testing.TB, p prober) []string {
+			key := "long-key" + strings.Repeat("k", 300)
+			defer p.delete(tb, key)
+			return []string{p.put(tb, key, "one"), p.get(tb, key)}
+		},
+	},
+	{
+		Name: "unknown-access-key",
+		Want: []string{"403 InvalidAccessKeyId", "403"},
+		Run: func(tb testing.TB, p prober) []string {
+			key := "unknown-access-key/a"
+			return []string{
+				p.told(tb, request{method: "GET", key: key, accessKey: "STRANGER"}),
+				p.told(tb, request{method: "HEAD", key: key, accessKey: "STRANGER"}),
+			}
+		},
+	},
+	{
+		Name: "wrong-clock",
+		Want: []string{"403 RequestTimeTooSkewed", "404 NoSuchKey"},
+		Run: func(tb testing.TB, p prober) []string {
+			return []string{
+				p.told(tb, request{method: "GET", key: "wrong-clock/a", skew: -20 * time.Minute}),
+				p.told(tb, request{method: "GET", key: "wrong-clock/a", skew: -10 * time.Minute}),
+			}
+		},
+	},
+	{
+		Name: "bucket-there",
+		Want: []string{"200", "404"},
+		Run: func(tb testing.TB, p prober) []string {
+			return []string{p.told(tb, request{method: "HEAD"}), p.told(tb, request{method: "HEAD", bucket: "walhop-none"})}
+		},
+	},
+}
+
+// numbered makes n keys.
+func numbered(name string, n int) []string {
+	keys := make([]string, n)
+	for i := range keys {
+		keys[i] = fmt.Sprintf("%s/%d", name, i)
+	}
+	return keys
+}

@@ -1,0 +1,80 @@
+package versitygw
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	sdk "github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/stretchr/testify/require"
+
+	"github.com/walhop/walhop/s3"
+	"github.com/walhop/walhop/walstorage/objectstore"
+)
+
+// What .ci/integration starts the server with.
+const (
+	accessKey = "integration"
+	secretKey = "integration-secret"
+	region    = "us-east-1"
+
+	// Somebody whom bucket policies apply to: they do not bind the first user.
+	limitedKey    = "limited"
+	limitedSecret = "limited-secret"
+)
+
+func keys(accessKey, secretKey string) aws.CredentialsProvider {
+	return credentials.NewStaticCredentialsProvider(accessKey, secretKey, "")
+}
+
+// config is a configuration for a bucket of the server at that address.
+func config(url, bucket string) s3.Config {
+	return s3.Config{
+		Bucket: bucket, Endpoint: url, PathStyle: true, Region: region, Credentials: keys(accessKey, secretKey),
+		Store: objectstore.Config{Cluster: "c", AttemptTimeout: 10 * time.Second},
+	}
+}
+
+// client is a client of the SDK's, for what a driver does not do.
+func client(tb testing.TB, url string) *sdk.Client {
+	// No connection is kept: its goroutines would count as those of the case that opened it.
+	transport := &http.Transport{DisableKeepAlives: true}
+	return sdk.New(sdk.Options{
+		BaseEndpoint: &url, UsePathStyle: true, Region: region, Credentials: keys(accessKey, secretKey),
+		HTTPClient: &http.Client{Transport: transport},
+	})
+}
+
+// forbid lets the limited user do everything in the bucket but delete the object key.
+func forbid(tb testing.TB, c *sdk.Client, bucket, key string) {
+	resource := "arn:aws:s3:::" + bucket
+	policy, err := json.Marshal(map[string]any{
+		"Version": "2012-10-17",
+		"Statement": []map[string]any{
+			{"Effect": "Allow", "Principal": limitedKey, "Action": "s3:*", "Resource": []string{resource, resource + "/*"}},
+			{"Effect": "Deny", "Principal": limitedKey, "Action": "s3:DeleteObject", "Resource": resource + "/" + key},
+		},
+	})
+	require.NoError(tb, err)
+	_, err = c.PutBucketPolicy(tb.Context(), &sdk.PutBucketPolicyInput{Bucket: &bucket, Policy: aws.String(string(policy))})
+	require.NoError(tb, err)
+}
+
+// newBucket makes a bucket for one test. It is removed with the test, and has to be empty by then.
+func newBucket(tb testing.TB, url string) string {
+	bucket := "walhop-" + strings.ToLower(rand.Text())
+	c := client(tb, url)
+	_, err := c.CreateBucket(tb.Context(), &sdk.CreateBucketInput{Bucket: &bucket})
+	require.NoError(tb, err)
+	tb.Cleanup(func() {
+		_, err := c.DeleteBucket(context.Background(), &sdk.DeleteBucketInput{Bucket: &bucket})
+		require.NoError(tb, err, "removing the bucket")
+	})
+	return bucket
+}
