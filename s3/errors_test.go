@@ -298,6 +298,11 @@ func TestDeleteReadsEachKey(t *testing.T) {
 				return
 			}
 			var partial *objectstore.DeleteError
+			if name == "an error document" && !errors.As(err, &partial) {
+				// Newer versions of the SDK know such an answer themselves: then no key is known to be deleted.
+				require.Equal(t, walstorage.ErrUnavailable, walstorage.KindOf(err), "%v", err)
+				return
+			}
 			require.ErrorAs(t, err, &partial)
 			got := map[string]error{}
 			for _, failure := range partial.Failures {
