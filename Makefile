@@ -4,7 +4,7 @@ STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 GOFUMPT     = mvdan.cc/gofumpt@v0.12.0
 FUZZTIME   ?= 10s
 
-.PHONY: test race lint fuzz bench sim kill examples deps integration help
+.PHONY: test race lint fuzz bench sim kill examples deps integration newest help
 
 test: ## the README's test command
 	go test ./...
@@ -40,6 +40,9 @@ deps: ## what importing the core brings along
 
 integration: ## the suites on real servers, which are installed at first
 	@./.ci/integration
+
+newest: ## the cloud stores with the newest SDKs, in process
+	@./.ci/newest
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\): ## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
