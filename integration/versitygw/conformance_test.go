@@ -11,6 +11,7 @@ import (
 
 	"github.com/walhop/walhop/conformance"
 	"github.com/walhop/walhop/integration"
+	"github.com/walhop/walhop/internal/caseresults"
 	"github.com/walhop/walhop/s3"
 	"github.com/walhop/walhop/walstorage"
 	"github.com/walhop/walhop/walstorage/objectstore"
@@ -82,11 +83,12 @@ func TestConformance(t *testing.T) {
 		},
 		ListLarge: 1001,
 		Skip:      integration.Gaps(t, integration.VersityGW, "Run"),
+		Report:    caseresults.Record(t, string(integration.VersityGW)),
 		Invalid: map[string]func() error{
 			"Bucket":   func() error { return refusal(with(func(c *s3.Config) { c.Bucket = "a/b" })) },
 			"Endpoint": func() error { return refusal(with(func(c *s3.Config) { c.Endpoint += "/?a=b" })) },
 		},
-		Secrets:   []string{accessKey, secretKey, "unknown-secret", limitedSecret},
+		Secrets: []string{accessKey, secretKey, "unknown-secret", limitedSecret},
 	})
 }
 
