@@ -32,8 +32,9 @@ sim: ## the simulator: every history, and that a seed gives one trace
 kill: ## a leader killed 50 times in the midst of its work
 	go test ./examples/quickstart -count=1 -run TestKill -kills=50 -v
 
-examples: ## the quickstart as a newcomer starts it
+examples: ## quickstart and cluster as a newcomer starts them
 	go run ./examples/quickstart
+	go run ./examples/cluster
 
 deps: ## what importing the core brings along
 	@./.ci/deps

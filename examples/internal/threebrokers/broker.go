@@ -80,6 +80,10 @@ func newBroker(ctx context.Context, cfg brokerConfig) (b *broker, err error) {
 	if err != nil {
 		return b, err
 	}
+	// Connections are opened now, so that the first upload need not wait for them. A broker starts whatever the store says.
+	if err := b.storage.Warm(ctx); err != nil {
+		cfg.logger.Warn("the store does not answer as it should", "err", err)
+	}
 	// The metadata log.
 	b.events, err = filelog.New(ctx, filelog.Config{Dir: cfg.announcements, Broker: cfg.id, BrokerEpoch: cfg.epoch, Logger: cfg.logger})
 	if err != nil {

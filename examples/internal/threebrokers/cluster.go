@@ -109,7 +109,7 @@ func (c *cluster) elect(r *replicated, epoch int32) error {
 			return err
 		}
 	}
-	return c.await(10*time.Second, func() bool {
+	return c.await(patience, func() bool {
 		for _, p := range r.replicas[1:] {
 			p.mu.Lock()
 			following := p.following

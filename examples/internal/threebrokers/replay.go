@@ -41,7 +41,7 @@ func (c *cluster) replay(ctx context.Context, out io.Writer) error {
 			if err := r.leader().log.AppendRaw(c.ctx, run); err != nil {
 				return fmt.Errorf("%s: %w", r, err)
 			}
-			if err := c.await(10*time.Second, r.caughtUp); err != nil {
+			if err := c.await(patience, r.caughtUp); err != nil {
 				return fmt.Errorf("%s epoch %d: %w", r, epoch, err)
 			}
 			n, _ := count(run)

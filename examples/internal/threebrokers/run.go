@@ -26,8 +26,9 @@ type Config struct {
 	Announcements string
 }
 
-// settleLimit is how long the followers may take to get what they lack once nothing is produced any more.
-const settleLimit = 10 * time.Second
+// patience is how long the followers may take to get what they lack, before the program gives up. A store that is slow or
+// down delays them by some seconds at most: then they fetch from the leader.
+const patience = 30 * time.Second
 
 // Run starts the brokers, replays the real segments, produces, waits until the followers have everything, prints the table
 // and compares the logs. An end of ctx ends production and lets what is on its way arrive. The closing line is the
@@ -47,7 +48,7 @@ func Run(ctx context.Context, out io.Writer, config Config) (Result, error) {
 	progress := c.showProgress(out, begun)
 	err = c.produce(ctx, config.Load)
 	if err == nil {
-		err = c.settle(settleLimit)
+		err = c.settle(patience)
 	}
 	progress()
 	if err != nil {

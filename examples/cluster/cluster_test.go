@@ -1,0 +1,190 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"net/http/httptest"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/walhop/walhop/examples/internal/threebrokers"
+	fakes3 "github.com/walhop/walhop/internal/fakes/s3"
+	"github.com/walhop/walhop/walstorage"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var closingLine = regexp.MustCompile(`(?m)^replicated (\d+) batches, (\d+) through the store, 0 differences$`)
+
+// small is a run that takes a second.
+func small(store string) settings {
+	return settings{store: store, load: threebrokers.Load{Duration: 300 * time.Millisecond, Rate: 4, Partitions: 5, Linger: 5 * time.Millisecond}}
+}
+
+// s3Store starts a fake of S3 and returns it with the URL of a place in it.
+func s3Store(t *testing.T) (*fakes3.Server, string) {
+	none := filepath.Join(t.TempDir(), "none")
+	for name, value := range map[string]string{
+		"AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "planted-secret", "AWS_SESSION_TOKEN": "", "AWS_PROFILE": "",
+		"AWS_CONFIG_FILE": none, "AWS_SHARED_CREDENTIALS_FILE": none,
+	} {
+		t.Setenv(name, value)
+	}
+	fake := fakes3.New(fakes3.Config{Buckets: []string{"segments"}, AccessKeys: []string{"key"}})
+	server := httptest.NewServer(fake)
+	t.Cleanup(server.Close)
+	t.Cleanup(fake.Close)
+	return fake, "s3://segments/demo?path_style=true&region=eu-west-7&endpoint=" + server.URL
+}
+
+// The whole program over each kind of store: everything arrives, through the store, and nothing of the run is left there.
+func TestStores(t *testing.T) {
+	t.Run("none given", func(t *testing.T) {
+		var out bytes.Buffer
+		require.NoError(t, run(t.Context(), &out, small("")), out.String())
+		require.Regexp(t, closingLine, out.String())
+		require.Contains(t, out.String(), "over file:///")
+	})
+	t.Run("s3", func(t *testing.T) {
+		fake, url := s3Store(t)
+		fake.Store("segments", "demo/of/others", []byte("not ours"))
+		var out bytes.Buffer
+		require.NoError(t, run(t.Context(), &out, small(url)), out.String())
+		require.Regexp(t, closingLine, out.String())
+		require.Contains(t, out.String(), "over s3://segments/demo, as cluster walhop-cluster-")
+		require.Regexp(t, `Put +\d+ requests +p50 .* 0 failed`, out.String())
+		require.Equal(t, []string{"demo/of/others"}, fake.Keys("segments"))
+	})
+}
+
+// A store that is slow is no error, even if little comes through it: the followers got everything all the same.
+func TestSlowStore(t *testing.T) {
+	fake, url := s3Store(t)
+	fake.Fault(func(r fakes3.Request) fakes3.Fault {
+		if r.Op == "GetObject" && r.Number > 40 {
+			return fakes3.Fault{Delay: 1500 * time.Millisecond}
+		}
+		return fakes3.Fault{}
+	})
+	var out bytes.Buffer
+	require.NoError(t, run(t.Context(), &out, small(url)), out.String())
+	require.Regexp(t, closingLine, out.String())
+	require.Regexp(t, `only \d+ % came through the store`, out.String())
+	require.Empty(t, fake.Keys("segments"))
+}
+
+// A store that refuses in the midst is an error, although the followers have everything.
+func TestRefusingStore(t *testing.T) {
+	fake, url := s3Store(t)
+	fake.Fault(func(r fakes3.Request) fakes3.Fault {
+		if r.Op == "PutObject" && r.Number > 50 && r.Number <= 60 {
+			return fakes3.Fault{Status: 403, Code: "AccessDenied", Message: "no more"}
+		}
+		return fakes3.Fault{}
+	})
+	var out bytes.Buffer
+	err := run(t.Context(), &out, small(url))
+	require.ErrorIs(t, err, walstorage.ErrAccessDenied)
+	require.ErrorContains(t, err, "failed otherwise than by slowness")
+	require.Regexp(t, closingLine, out.String())
+	require.Empty(t, fake.Keys("segments"))
+}
+
+// An interrupt ends production, lets what is on its way arrive, and what was stored is deleted.
+func TestInterrupt(t *testing.T) {
+	fake, url := s3Store(t)
+	ctx, interrupt := context.WithCancel(t.Context())
+	out := &interrupting{interrupt: interrupt}
+	s := small(url)
+	s.load.Duration = time.Hour
+	require.NoError(t, run(ctx, out, s), out.String())
+	require.Regexp(t, closingLine, out.String())
+	require.Empty(t, fake.Keys("segments"))
+}
+
+// interrupting interrupts with the first line.
+type interrupting struct {
+	bytes.Buffer
+	interrupt func()
+}
+
+func (i *interrupting) Write(p []byte) (int, error) {
+	i.interrupt()
+	return i.Buffer.Write(p)
+}
+
+// What is wrong with a bucket or a URL is told before anything is run, with what to do about it, and without a secret.
+func TestFirstStart(t *testing.T) {
+	refuses := func(op string) func(t *testing.T, s *settings, fake *fakes3.Server) {
+		return func(_ *testing.T, _ *settings, fake *fakes3.Server) {
+			fake.Fault(func(r fakes3.Request) fakes3.Fault {
+				if r.Op == op {
+					return fakes3.Fault{Status: 403, Code: "AccessDenied", Message: "no"}
+				}
+				return fakes3.Fault{}
+			})
+		}
+	}
+	for name, wrong := range map[string]struct {
+		make func(t *testing.T, s *settings, fake *fakes3.Server)
+		kind error
+		says []string
+	}{
+		"bucket": {func(_ *testing.T, s *settings, _ *fakes3.Server) {
+			s.store = strings.Replace(s.store, "segments", "missing", 1)
+		}, walstorage.ErrBucketNotFound, []string{"s3://missing/demo: cannot create an object: ", "It has to exist"}},
+		"credentials": {func(t *testing.T, _ *settings, _ *fakes3.Server) {
+			t.Setenv("AWS_ACCESS_KEY_ID", "another")
+		}, walstorage.ErrAccessDenied, []string{"cannot create an object: ", "The environment's credentials"}},
+		"create": {refuses("PutObject"), walstorage.ErrAccessDenied, []string{"s3://segments/demo: cannot create an object: "}},
+		"read":   {refuses("GetObject"), walstorage.ErrAccessDenied, []string{"cannot read it: ", "or may not do this"}},
+		"list":   {refuses("ListObjectsV2"), walstorage.ErrAccessDenied, []string{"cannot list it: "}},
+		"delete": {refuses("DeleteObjects"), walstorage.ErrAccessDenied, []string{"cannot delete it: ", "An object of 25 bytes may be left: 0/0-"}},
+		"URL": {func(_ *testing.T, s *settings, _ *fakes3.Server) {
+			s.store = "s3://key:planted-secret@segments"
+		}, walstorage.ErrInvalidArgument, []string{"-store: ", "credentials are no part of a URL"}},
+		"directory": {func(t *testing.T, s *settings, _ *fakes3.Server) {
+			s.store = "file://" + filepath.Join(t.TempDir(), "missing")
+		}, walstorage.ErrBucketNotFound, []string{"file:///", "does not exist"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			fake, url := s3Store(t)
+			s := small(url)
+			wrong.make(t, &s, fake)
+			var out bytes.Buffer
+			err := run(t.Context(), &out, s)
+			require.ErrorIs(t, err, wrong.kind)
+			for _, says := range wrong.says {
+				require.ErrorContains(t, err, says)
+			}
+			require.NotContains(t, err.Error(), "planted-secret")
+			require.NotContains(t, err.Error(), "endpoint=")
+			require.Empty(t, out.String(), "nothing has begun")
+		})
+	}
+}
+
+// A wrong load is told too.
+func TestLoad(t *testing.T) {
+	s := small("")
+	s.load.Rate = 0
+	require.ErrorContains(t, run(t.Context(), &bytes.Buffer{}, s), "-rate")
+}
+
+// The exit code tells a store that took no part, a difference, or a refusal, and no slowness.
+func TestJudge(t *testing.T) {
+	refusal := errors.New("refused")
+	require.NoError(t, judge(threebrokers.Result{Batches: 100, Through: 1}, nil))
+	require.NoError(t, judge(threebrokers.Result{}, nil))
+	require.ErrorContains(t, judge(threebrokers.Result{Batches: 100}, nil), "nothing came through the store")
+	require.ErrorContains(t, judge(threebrokers.Result{Batches: 100, Through: 100, Differences: 1}, nil), "differ")
+	require.ErrorIs(t, judge(threebrokers.Result{Batches: 100, Through: 100}, refusal), refusal)
+	require.ErrorIs(t, judge(threebrokers.Result{Batches: 100, Differences: 1}, refusal), refusal)
+}
