@@ -95,5 +95,5 @@ func (r *requests) table(out io.Writer) {
 
 // quantile returns the q-quantile of the durations, which are sorted.
 func (c *call) quantile(q float64) time.Duration {
-	return c.durations[int(q*float64(len(c.durations)-1))].Round(100 * time.Microsecond)
+	return c.durations[int(q*float64(len(c.durations)-1))].Round(10 * time.Microsecond)
 }
