@@ -17,7 +17,7 @@ type Config struct {
 	Storage walstorage.WalStorageManager
 	// Metadata tells the followers where the segments are. Required. The uploader does not close it.
 	Metadata metadata.Log
-	// Cluster is the id of the Kafka cluster. Required, 1 to 255 of A-Z a-z 0-9 . _ - as for object keys.
+	// Cluster is the id of the Kafka cluster. Required, 1 to 255 of A-Z a-z 0-9 . _ - with no dot at the end, as for object keys.
 	Cluster string
 	// Broker is the id of this broker, 0 or greater.
 	Broker int32

@@ -29,8 +29,8 @@ type Keys struct {
 }
 
 // NewKeys returns the keys of the cluster below prefix. Both are made of the characters A-Z a-z 0-9 . _ - only, prefix
-// also of single slashes between its parts, since other characters are signed or folded differently by some stores;
-// "." and ".." are no legal parts. prefix may be empty and may end in a slash, which changes nothing; it has at most
+// also of single slashes between its parts, since other characters are signed or folded differently by some stores; no part
+// ends in a dot, which Azure cuts off. prefix may be empty and may end in a slash, which changes nothing; it has at most
 // 512 bytes, cluster between 1 and 255. The error is of kind [ErrInvalidArgument] and names the field.
 func NewKeys(prefix, cluster string) (Keys, error) {
 	prefix = strings.TrimSuffix(prefix, "/")
@@ -41,13 +41,13 @@ func NewKeys(prefix, cluster string) (Keys, error) {
 		return Keys{}, NewError(ErrInvalidArgument, fmt.Errorf("keys: Cluster is empty"))
 	}
 	if !legalPart(cluster) {
-		return Keys{}, NewError(ErrInvalidArgument, fmt.Errorf("keys: Cluster %q: allowed are 1 to 255 of A-Z a-z 0-9 . _ - and not \".\" or \"..\"", cluster))
+		return Keys{}, NewError(ErrInvalidArgument, fmt.Errorf("keys: Cluster %q: allowed are 1 to 255 of A-Z a-z 0-9 . _ - with no dot at the end", cluster))
 	}
 	base := cluster + "/"
 	if prefix != "" {
 		for part := range strings.SplitSeq(prefix, "/") {
 			if !legalPart(part) {
-				return Keys{}, NewError(ErrInvalidArgument, fmt.Errorf("keys: Prefix %q: part %q: allowed are 1 to 255 of A-Z a-z 0-9 . _ - and not \".\" or \"..\"", prefix, part))
+				return Keys{}, NewError(ErrInvalidArgument, fmt.Errorf("keys: Prefix %q: part %q: allowed are 1 to 255 of A-Z a-z 0-9 . _ - with no dot at the end", prefix, part))
 			}
 		}
 		base = prefix + "/" + base
@@ -56,7 +56,7 @@ func NewKeys(prefix, cluster string) (Keys, error) {
 }
 
 func legalPart(part string) bool {
-	if part == "" || len(part) > 255 || part == "." || part == ".." {
+	if part == "" || len(part) > 255 || strings.HasSuffix(part, ".") {
 		return false
 	}
 	for _, c := range []byte(part) {

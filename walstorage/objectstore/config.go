@@ -27,7 +27,7 @@ const (
 // in the same region. [New] copies it.
 type Config struct {
 	// Cluster names the Kafka cluster and is a part of every object key: two clusters on one prefix never see each
-	// other's segments. 1 to 255 of A-Z a-z 0-9 . _ -
+	// other's segments. 1 to 255 of A-Z a-z 0-9 . _ - with no dot at the end.
 	Cluster string
 	// Prefix is the folder in the bucket, parts separated by single slashes, at most 512 bytes. A slash at its end
 	// changes nothing. Default: the root of the bucket.

@@ -14,7 +14,7 @@ import (
 //
 // Every method may be called from many goroutines at once. A method returns soon after its context has ended, and once
 // it has returned it touches no buffer that it was given. Keys come from walstorage.Keys: at most 900 bytes of
-// A-Z a-z 0-9 . _ - and single slashes, never with a leading slash or a "." or ".." part.
+// A-Z a-z 0-9 . _ - and single slashes, never with a leading slash or a part that ends in a dot, as "." and ".." do.
 //
 // No method will ever be added to this interface.
 type Driver interface {
