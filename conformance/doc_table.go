@@ -95,6 +95,17 @@
 //	F11  P2 W9   an id that names no segment is an argument error that says so
 //	F12  P1 W9   a driver's failures per key come back per segment, each with its own cause; the rest of all batches is gone [Config.Driver]
 //
+// Group G, names: a place may have any name that is allowed, and no name leads into another place.
+//
+//	G1   P1 W2   places may be named with every character that is allowed, in any position
+//	G2   P1 W2   names that are written in several ways, or quoted on the wire, are refused or are places of their own
+//	G3   P1 W2   the longest place holds the longest segment id, and one that is longer still is refused or a place of its own
+//	G4   P1 W2   names with empty parts, with "." and "..", and with slashes at odd places are refused or are places of their own
+//	G5   P1 W2   names with NUL, control characters or bytes that are no UTF-8 are refused or are places of their own
+//	G6   P2 W2   places whose names differ in case alone never see each other
+//	G7   P1 W2   places may lie within one another, down to a segment's own name: each keeps its segments
+//	G9   P1 W10  places named like temporaries, sidecars and lock files are places like any other
+//
 // Group H, contexts: a caller that gives up gets its own context error, promptly, and nobody else notices.
 //
 //	H1   P1 W8   a context cancelled before the call: context.Canceled, no request, and nothing has changed
@@ -157,6 +168,21 @@
 //	N16  P2 W3   RunCrash: a file system that cannot sync files or directories is refused, on opening or by each upload
 //	N18  P2 W8   RunCrash: a disk that does not answer a sync holds up no cancel, and the handle can be used when it answers
 //
+// Group O, hooks: metrics, logs and traces are told what happened, once, with labels that do not grow.
+//
+//	O1   P1 Hooks the hooks of an operation and of its attempts are called once at the start and once at the end, however it ends
+//	O2   P1 Hooks the hooks are told the segment, the bytes, the duration, the number of attempts and the kind of error that the caller gets
+//	O3   P1 Hooks a missing or existing segment, a cancel and a closed manager are told by their kinds, so that nobody counts them as failures of the store
+//	O4   P2 Hooks a hook that panics takes its own call with it and nothing else
+//	O5   P1 Hooks what is fit for a label has few values, whatever segments and errors there are: the operation, the call, the kind of error
+//	O7   P2 Hooks contexts lead from the caller through the operation and the attempt to the driver, so that spans have parents
+//	O9   P2 W11  what is logged while a store is down holds no payload and nothing of a signed URL or a credential [Config.Driver]
+//
+// Group P, claims: what a driver says of itself holds.
+//
+//	P1   P1 W9   a driver takes as many keys in one delete as it says, and its optional abilities work [Config.Driver]
+//	P3   P2 W9   the limits of a driver are constants: the same on every handle, before and after its calls [Config.Driver]
+//
 // Group Q, the metadata log: every acknowledged event reaches every reader, once, in the order of its broker, or the reader is told of the gap.
 //
 //	Q1   P1 M1   RunMetadata: an acknowledged event is delivered, whole, one by one and in batches
@@ -216,6 +242,15 @@
 //
 //	N6   a temporary never lies on another mount than the segment
 //	     the file system that RunCrash hands in is one mount, and all names lie below its root; a store says in its documentation what it asks of a real one
+//
+//	P2   what is not claimed is refused without effect
+//	     there are no capabilities: every store has all of the contract, and nothing beside it can be asked for
+//
+//	P4   decorators pass the whole suite
+//	     of the decorators, not of a store: walstorage.Observe runs the suite in the tests of package memory
+//
+//	P5   skips are printed and have a reason, and base cases cannot be skipped
+//	     of the suite itself, whose own tests show it (TestSkipsHaveReasons, TestConfigIsChecked)
 //
 //	Q3   replay after compaction
 //	     the topic is not compacted: events are dropped by age (M6)

@@ -9,7 +9,7 @@ type rule struct {
 	costs string
 }
 
-// rules holds W1 to W12 of walstorage.WalStorageManager and M1 to M5 of metadata.Log.
+// rules holds W1 to W12 of walstorage.WalStorageManager, what walstorage.Hooks promises, and M1 to M5 of metadata.Log.
 var rules = map[string]rule{
 	"W1": {
 		says:  "Atomic: a reader sees the whole segment or ErrSegmentNotFound, never a part of it.",
@@ -58,6 +58,10 @@ var rules = map[string]rule{
 	"W12": {
 		says:  "Concurrent: every method may be called from many goroutines; Close is idempotent, ends the calls under way, waits for them, and later calls give ErrClosed.",
 		costs: "A leader uploads eight segments at once and closes while some are under way; a manager that cannot do this corrupts or hangs a broker.",
+	},
+	"Hooks": {
+		says:  "OperationStart and OperationDone are called once for each call, AttemptStart and AttemptDone once for each request, on every path out.",
+		costs: "Whoever watches the store sees calls that never end, or counts them twice, and learns of an outage from the users.",
 	},
 	"M1": {
 		says:  "Publish tells what it knows: how many events are stored, rejected (ErrFenced, ErrInvalid) apart from unknown (ErrUnknownOutcome), without waiting for a reader.",

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -77,13 +78,16 @@ type handle struct {
 	c        *T
 	attempts atomic.Int64
 	finished bool // by the goroutine of the case alone
+	mayPanic bool // a panic is what the case wants to see, and no failure; changed between calls only
 }
 
 // done is deferred by every method: it looks at the error that the manager returned, and turns a panic into a failure of
 // the case and an error, whatever goroutine it is on.
 func (h *handle) done(err *error) {
 	if p := recover(); p != nil {
-		h.c.Errorf("the manager panicked: %v\n%s", p, debug.Stack())
+		if !h.mayPanic {
+			h.c.Errorf("the manager panicked: %v\n%s", p, debug.Stack())
+		}
 		*err = errPanicked
 	}
 	if *err == nil {
@@ -141,21 +145,80 @@ func (c *T) open() *handle { return c.openAt(c.storage.home) }
 // openAt returns a new handle on a place. It is closed when the case ends.
 func (c *T) openAt(at place) *handle {
 	c.storage.remember(at)
+	return c.openWith(at, walstorage.Hooks{})
+}
+
+// openWith returns a new handle on a place whose manager is given hooks. It is closed when the case ends. Requests are
+// counted where the hooks leave that to the handle.
+func (c *T) openWith(at place, hooks walstorage.Hooks) *handle {
 	h := &handle{c: c}
-	store := at.config()
-	store.Hooks.AttemptStart = func(ctx context.Context, _ walstorage.Attempt) context.Context {
-		h.attempts.Add(1)
-		return ctx
-	}
-	if c.storage.cfg.Open != nil {
-		h.WalStorageManager = c.storage.cfg.Open(c, store)
-	} else {
-		m, err := c.storage.cfg.manager(c.storage.cfg.Driver(c), store)
-		require.NoError(c, err, "objectstore.New over the driver of the configuration")
-		h.WalStorageManager = m
-	}
-	require.NotNil(c, h.WalStorageManager, "Config.Open returned nil")
+	m, err := c.construct(c, h.config(at, hooks))
+	require.NoError(c, err, "objectstore.New over the driver of the configuration")
+	require.NotNil(c, m, "Config.Open returned nil")
+	h.WalStorageManager = m
 	c.Cleanup(func() { h.finish() })
+	return h
+}
+
+// config is what the manager of the handle is made with.
+func (h *handle) config(at place, hooks walstorage.Hooks) objectstore.Config {
+	store := at.config()
+	store.Hooks = hooks
+	if hooks.AttemptStart == nil {
+		store.Hooks.AttemptStart = func(ctx context.Context, _ walstorage.Attempt) context.Context {
+			h.attempts.Add(1)
+			return ctx
+		}
+	}
+	return store
+}
+
+// construct makes a manager in the way that the configuration names: by Open, which fails tb where it cannot, or over
+// Driver.
+func (c *T) construct(tb testing.TB, store objectstore.Config) (walstorage.WalStorageManager, error) {
+	if c.storage.cfg.Open != nil {
+		return c.storage.cfg.Open(tb, store), nil
+	}
+	driver := c.storage.cfg.Driver(tb)
+	m, err := c.storage.cfg.manager(driver, store)
+	if err != nil {
+		return nil, errors.Join(err, driver.Close())
+	}
+	return m, nil
+}
+
+// openIfLegal is openAt for a place whose names a store may refuse: by failing the testing.TB that Open is given, with an
+// error of objectstore.New, or at the first use. It returns nil for a place that is refused.
+func (c *T) openIfLegal(at place) *handle {
+	tb := newRecorder(c, c.Name())
+	h := &handle{c: c}
+	refused := true
+	tb.protect(func() {
+		m, err := c.construct(tb, h.config(at, walstorage.Hooks{}))
+		if err == nil && m != nil {
+			h.WalStorageManager, refused = m, false
+		} else if err != nil {
+			c.wantKind(err, walstorage.ErrInvalidArgument, fmt.Sprintf("a place with Prefix %q and Cluster %q", at.prefix, at.cluster))
+		}
+	})
+	c.Cleanup(func() {
+		if !refused {
+			h.finish()
+		}
+		tb.unwind()
+		for _, failure := range tb.outcome().failures {
+			if !refused || strings.HasPrefix(failure, "panic: ") {
+				c.Errorf("opening a place with Prefix %q and Cluster %q: %s", at.prefix, at.cluster, failure)
+			}
+		}
+	})
+	if refused {
+		return nil
+	}
+	if _, err := h.StatSegment(c.Context(), c.newID()); errors.Is(err, walstorage.ErrInvalidArgument) {
+		return nil
+	}
+	c.storage.remember(at)
 	return h
 }
 

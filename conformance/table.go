@@ -8,7 +8,7 @@ import (
 
 // storageCases are the cases of Run, in the order in which they run.
 var storageCases = slices.Concat(constructionCases, roundTripCases, createCases, rangeCases, listCases, deleteCases,
-	contextCases, errorCases, concurrencyCases, lifecycleCases)
+	keyCases, contextCases, errorCases, concurrencyCases, lifecycleCases, hookCases, claimCases)
 
 // suite is what one entry point runs.
 type suite struct {
@@ -65,11 +65,14 @@ var groups = []group{
 	{"D", "ranges", "reads are exact, at the edges too"},
 	{"E", "lists", "lists are complete, end, and hold segments alone"},
 	{"F", "deletes", "what is deleted is gone, what is not is named, and nothing else is touched"},
+	{"G", "names", "a place may have any name that is allowed, and no name leads into another place"},
 	{"H", "contexts", "a caller that gives up gets its own context error, promptly, and nobody else notices"},
 	{"I", "errors", "errors tell a program what to do and a person what happened, and give no secret away"},
 	{"L", "concurrency", "many calls at once, and nothing is used up by making them"},
 	{"M", "lifecycle", "closing ends everything, once, and takes nothing with it"},
 	{"N", "crashes, of stores that keep files", "what was acknowledged survives, whatever fails or stops, and what was not leaves nothing behind"},
+	{"O", "hooks", "metrics, logs and traces are told what happened, once, with labels that do not grow"},
+	{"P", "claims", "what a driver says of itself holds"},
 	{"Q", "the metadata log", "every acknowledged event reaches every reader, once, in the order of its broker, or the reader is told of the gap"},
 }
 
@@ -82,11 +85,14 @@ C1 C2 C3 C4 C7 C9 C10 C11 C12 C13 C14 C16 C17
 D1 D2 D3 D4 D5 D6 D7 D9 D10 D11 D12 D13
 E1 E2 E3 E4 E5 E6 E7 E8 E9 E10 E12 E13 E14 E15 E16 E17 E18 E19 E20
 F1 F2 F3 F4 F5 F6 F9 F10
+G1 G2 G3 G4 G5 G7 G9
 H1 H2 H3 H4 H5 H6 H7 H8 H11
 I1 I2 I3 I4 I5 I6 I7 I8 I11 I12
 L1 L2 L3 L4 L5 L7 L10
 M1 M2 M3 M4 M5 M6
 N1 N2 N3 N4 N5 N6 N7 N8 N9 N10
+O1 O2 O3 O5
+P1 P2 P4 P5
 Q1 Q2 Q3 Q4 Q5 Q6 Q7 Q8 Q9 Q10 Q11 Q12 Q13 Q14 Q15 Q16 Q21 Q22
 `
 
@@ -102,6 +108,9 @@ var outTable = []struct{ id, title, reason string }{
 	{"E12", "start-after", "no start-after: a list is resumed by CreatedAfter (E25)"},
 	{"E19", "the consumer's error is returned unchanged", "no callback: the consumer's loop keeps its own error, and leaving it early is E18"},
 	{"N6", "a temporary never lies on another mount than the segment", "the file system that RunCrash hands in is one mount, and all names lie below its root; a store says in its documentation what it asks of a real one"},
+	{"P2", "what is not claimed is refused without effect", "there are no capabilities: every store has all of the contract, and nothing beside it can be asked for"},
+	{"P4", "decorators pass the whole suite", "of the decorators, not of a store: walstorage.Observe runs the suite in the tests of package memory"},
+	{"P5", "skips are printed and have a reason, and base cases cannot be skipped", "of the suite itself, whose own tests show it (TestSkipsHaveReasons, TestConfigIsChecked)"},
 	{"Q3", "replay after compaction", "the topic is not compacted: events are dropped by age (M6)"},
 	{"Q6", "tombstones and re-creation", "no tombstones: an event is never taken back, and a segment's end is its age"},
 	{"Q10", "the broker is not available at start", "Log has no constructor and no broker: that every call ends with its context is Q23, back-off is the log's own test"},
