@@ -33,6 +33,7 @@ func RunFaults(t *testing.T, cfg FaultsConfig) {
 // newFaultsRunner returns the runner of a checked configuration.
 func newFaultsRunner(cfg FaultsConfig) *runner {
 	r := &runner{
+		suite: "RunFaults",
 		given: cfg.given(), skip: cfg.Skip, timeout: cfg.Timeout, prompt: promptly, patience: leakPatience, tidyRounds: tidyRounds,
 		seed: cfg.Seed, shared: cfg.Shared, report: cfg.Report,
 		attach: func(c *T) func() []string {
