@@ -384,7 +384,12 @@ func (r *recordedErrors) add(err error) {
 
 // put is one attempt to create an object through a driver.
 func put(ctx context.Context, driver objectstore.Driver, key string, data []byte) error {
+	return putChecked(ctx, driver, key, data, crc32c(data))
+}
+
+// putChecked is put with a checksum that may be wrong.
+func putChecked(ctx context.Context, driver objectstore.Driver, key string, data []byte, checksum uint32) error {
 	body := objectstore.NewBody(bytes.Clone(data))
 	defer body.Revoke()
-	return driver.Put(ctx, key, body, crc32c(data))
+	return driver.Put(ctx, key, body, checksum)
 }

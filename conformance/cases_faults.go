@@ -1,11 +1,11 @@
 package conformance
 
 import (
+	"context"
+	"errors"
 	"fmt"
-	"net/http"
 	"slices"
-
-	"github.com/stretchr/testify/require"
+	"time"
 
 	"github.com/walhop/walhop/internal/faultproxy"
 	"github.com/walhop/walhop/walstorage"
@@ -13,9 +13,9 @@ import (
 )
 
 // faultCases are the cases of RunFaults, in the order in which they run.
-var faultCases = slices.Concat(faultCreateCases, faultReadCases, faultRetryCases)
+var faultCases = slices.Concat(faultCreateCases, faultReadCases, faultListCases, faultRetryCases, faultNetworkCases, faultIntegrityCases)
 
-// overWire is a case of Run that RunFaults has too: the same id, rule and title, with what is done over the wire.
+// overWire is a case of Run that RunFaults has too: the same id, rule, title and meaning, and what is done over the wire.
 func overWire(id string, needs need, run func(c *T)) testCase {
 	at := slices.IndexFunc(storageCases, func(tc testCase) bool { return tc.id == id })
 	tc := storageCases[at]
@@ -23,70 +23,53 @@ func overWire(id string, needs need, run func(c *T)) testCase {
 	return tc
 }
 
-var faultCreateCases = []testCase{
-	overWire("C9", 0, func(c *T) {
-		m := c.openFaults()
-		for _, point := range []faultproxy.Point{faultproxy.AfterServer, faultproxy.InAnswer} {
-			situation := fmt.Sprintf("answer lost (%d)", point)
-			call := c.call(walstorage.OpUpload)
-			c.onWire(call.op, faultproxy.Fault{Reset: point})
-			require.NoError(c, call.run(c.Context(), m), situation)
-			call.settled(situation)
-			if point == faultproxy.AfterServer {
-				c.wantRequests(call.op, 2, situation)
-			}
-		}
-	}),
+// inTime is the case in virtual time, where there is a handler.
+func (tc testCase) inTime() testCase {
+	tc.virtual = true
+	return tc
 }
 
-var faultReadCases = []testCase{
-	{
-		id: "D13", priority: 1, rule: "W6",
-		title: "a server that ignores the range and answers 200 with the whole object: the right bytes, or an error",
-		costs: "The first bytes of the segment land where others were asked for: a follower drops them by their checksum, for every slice but the first.",
-		run: func(c *T) {
-			m := c.openFaults(func(store *objectstore.Config) { store.MaxAttempts = 3 })
-			call := c.call(walstorage.OpFetch)
-			c.onWire(call.op, faultproxy.Fault{WholeObject: true})
-			require.NoError(c, call.run(c.Context(), m), "the range ignored once")
-			c.alwaysOnWire(call.op, faultproxy.Fault{WholeObject: true})
-			if err := call.run(c.Context(), m); err != nil { // the bytes of a success are checked
-				c.wantKind(err, walstorage.ErrUnavailable, "the range ignored always")
-			}
-		},
-	},
+// attempts limits how often a request is sent.
+func attempts(n int) func(*objectstore.Config) {
+	return func(store *objectstore.Config) { store.MaxAttempts = n }
 }
 
-var faultRetryCases = []testCase{
-	{
-		id: "J1", priority: 1, rule: "W7",
-		title: "500, 502 or 504 once: every call is repeated and succeeds, with one request more",
-		run: func(c *T) {
-			c.oneAnswer(c.wire.cfg.Answers.Internal, FaultAnswer{Status: http.StatusBadGateway}, FaultAnswer{Status: http.StatusGatewayTimeout})
-		},
-	},
-	{
-		id: "J2", priority: 1, rule: "W7",
-		title: "503 once: every call is repeated and succeeds, with one request more",
-		run: func(c *T) {
-			c.oneAnswer(c.wire.cfg.Answers.Throttled, FaultAnswer{Status: http.StatusServiceUnavailable})
-		},
-	},
-	brownOut,
+// deadline limits how long an attempt takes, whatever its size.
+func deadline(d time.Duration) func(*objectstore.Config) {
+	return func(store *objectstore.Config) {
+		store.AttemptTimeout, store.AttemptTimeoutPerMiB, store.BulkAttemptTimeout = d, time.Nanosecond, d
+	}
 }
 
-// oneAnswer gives the first request of each operation each of the answers: the call must send one more and succeed.
-func (c *T) oneAnswer(answers ...FaultAnswer) {
-	m := c.openFaults()
-	for _, op := range everyOp {
-		usual := c.requestsOf(op, m)
-		for _, answer := range answers {
-			situation := fmt.Sprintf("%s answered with %d once", op, answer.Status)
-			call := c.call(op)
-			c.onWire(op, answering(answer))
-			require.NoError(c, call.run(c.Context(), m), situation)
-			c.wantRequests(op, usual+1, situation)
-			call.settled(situation)
-		}
+// meetsOnce lets the first request of a call meet the fault: the call must succeed all the same, and have its effect. more is
+// the number of requests that it then takes beside the usual one: 0 does not look.
+func (c *T) meetsOnce(m *handle, op walstorage.Op, fault faultproxy.Fault, more int, situation string) {
+	usual := 0
+	if more > 0 {
+		usual = c.requestsOf(op, m)
+	}
+	call := c.call(op)
+	c.onWire(op, fault)
+	if err := call.run(c.Context(), m); err != nil {
+		c.Fatalf("%s: %s: %v", situation, op, err)
+	}
+	if more > 0 {
+		c.wantRequests(op, usual+more, situation)
+	}
+	call.settled(fmt.Sprintf("%s: after %s", situation, op))
+}
+
+// meetsAlways lets every request of a call meet the fault: the call must end in bounded time, with ErrUnavailable, which is
+// not the caller's deadline (H8). m must have a limit of attempts.
+func (c *T) meetsAlways(m *handle, op walstorage.Op, fault faultproxy.Fault, situation string) {
+	call := c.call(op)
+	c.alwaysOnWire(op, fault)
+	var err error
+	if !c.returns(situation+", always: "+string(op), func() { err = call.run(c.Context(), m) }) {
+		return
+	}
+	c.wantKind(err, walstorage.ErrUnavailable, situation+", always: "+string(op))
+	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
+		c.Errorf("%s, always: %s: the error passes for the caller's own context error: %v", situation, op, err)
 	}
 }

@@ -70,8 +70,10 @@ type wire struct {
 	cfg FaultsConfig
 	// virtual tells that the case runs in a bubble.
 	virtual bool
-	proxy   *faultproxy.Proxy
-	server  *faultproxy.Server
+	// behind is what the proxies of the case stand before.
+	behind faultproxy.Config
+	proxy  *faultproxy.Proxy
+	server *faultproxy.Server
 	// clean leads to the same server without faults, for looking at what is stored.
 	clean *faultproxy.Server
 	// direct is a handle on clean, made when it is first needed, by the goroutine of the case.
@@ -90,6 +92,7 @@ func newWire(cfg FaultsConfig, c *T) *wire {
 		behind.URL, behind.Host, behind.Handler = "", "", cfg.Handler(c)
 		require.NotNil(c, behind.Handler, "FaultsConfig.Handler returned nil")
 	}
+	w.behind = behind
 	listen := faultproxy.Listen
 	if w.virtual {
 		listen = faultproxy.Pipe

@@ -53,12 +53,19 @@ type FaultsConfig struct {
 	// User-Agent and Accept-Encoding (J24). Default: any, but for those of a chunked or trailing upload.
 	Headers map[walstorage.Op][]string
 
+	// Required are headers that every request of an operation must have, by name, with their value, "" for any (J24).
+	Required map[walstorage.Op]map[string]string
+
 	// WithoutToken rewrites a page of a list that has more pages so that it still says so and does not say where they
 	// begin (E14). Leave it nil where the protocol cannot say that.
 	WithoutToken func(page []byte) []byte
 
 	// ListLarge is the number of segments that make a list of two pages. 0 means 1,001.
 	ListLarge int
+
+	// Operations is the number of operations of the random schedule (J28). 0 means 10,000 in virtual time and 500
+	// without it.
+	Operations int
 
 	// Timeout is the watchdog's limit for one case, in real time. 0 means one minute.
 	Timeout time.Duration
@@ -172,6 +179,8 @@ func (cfg FaultsConfig) check() (FaultsConfig, error) {
 		return cfg, fmt.Errorf("conformance: FaultsConfig: neither Handler nor URL is set")
 	case cfg.ListLarge < 0:
 		return cfg, fmt.Errorf("conformance: FaultsConfig.ListLarge is negative: %d", cfg.ListLarge)
+	case cfg.Operations < 0:
+		return cfg, fmt.Errorf("conformance: FaultsConfig.Operations is negative: %d", cfg.Operations)
 	case cfg.Timeout < 0:
 		return cfg, fmt.Errorf("conformance: FaultsConfig.Timeout is negative: %v", cfg.Timeout)
 	case slices.Contains(cfg.Secrets, ""):

@@ -61,6 +61,8 @@ type Fault struct {
 	// Stall does nothing more from BeforeBody, BeforeServer, AfterServer or InAnswer on, until the client has gone, as
 	// far as that can be noticed, or the proxy is closed.
 	Stall Point
+	// Stalled, if it is set, is called when the stall begins.
+	Stalled func()
 
 	// FlipRequest and FlipAnswer change one bit in the middle of a body.
 	FlipRequest, FlipAnswer bool

@@ -207,7 +207,7 @@ func (p *Proxy) at(w http.ResponseWriter, r *http.Request, fault Fault, point Po
 		return true
 	}
 	if fault.Stall == point {
-		p.stall(r)
+		p.stall(r, fault)
 		panic(http.ErrAbortHandler)
 	}
 	when := fault.At
@@ -228,7 +228,10 @@ func (p *Proxy) at(w http.ResponseWriter, r *http.Request, fault Fault, point Po
 
 // stall waits until the client has gone or the proxy is closed. net/http does not notice that the client has gone as
 // long as there is a body to read.
-func (p *Proxy) stall(r *http.Request) {
+func (p *Proxy) stall(r *http.Request, fault Fault) {
+	if fault.Stalled != nil {
+		fault.Stalled()
+	}
 	select {
 	case <-r.Context().Done():
 	case <-p.ctx.Done():
@@ -402,7 +405,7 @@ func (p *Proxy) send(w http.ResponseWriter, r *http.Request, answer *Answer, fau
 	_ = http.NewResponseController(w).Flush()
 	switch {
 	case fault.Stall == InAnswer:
-		p.stall(r)
+		p.stall(r, fault)
 	case fault.Reset == InAnswer:
 		reset(w)
 		return
