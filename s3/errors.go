@@ -4,6 +4,8 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"io"
+	"net"
 	"net/http"
 	"time"
 
@@ -93,7 +95,7 @@ func kindOfStatus(op operation, status int) error {
 		return walstorage.ErrSegmentNotFound // the answer to a HEAD has no code
 	case status == http.StatusNotFound && op == opBucket:
 		return walstorage.ErrBucketNotFound
-	case op == opPut && (status == http.StatusPreconditionFailed || status == http.StatusNotModified):
+	case op == opPut && status == http.StatusPreconditionFailed: // 304 says nothing of the kind (C14)
 		return walstorage.ErrSegmentExists
 	case status == http.StatusRequestedRangeNotSatisfiable:
 		return walstorage.ErrInvalidRange
@@ -177,9 +179,18 @@ func (d *Driver) answered(op operation, generation uint64, code string, answer *
 	case kind == walstorage.ErrSegmentNotFound && op != opGet && op != opStat:
 		kind = nil
 	}
+	if kind == nil && !known && cut(err) {
+		kind = walstorage.ErrUnavailable // the code was in the part that did not come (J11)
+	}
 	classified := walstorage.NewError(kind, err)
 	if kind == walstorage.ErrUnavailable {
 		classified.RetryAfter = objectstore.RetryAfter(answer.Response.Header.Get("Retry-After"), time.Now())
 	}
 	return classified
+}
+
+// cut tells whether the connection was lost while an answer came.
+func cut(err error) bool {
+	var lost *net.OpError
+	return errors.Is(err, io.ErrUnexpectedEOF) || errors.As(err, &lost)
 }
