@@ -2,6 +2,7 @@ package s3_test
 
 import (
 	"net/http"
+	"regexp"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -20,6 +21,10 @@ func TestFaults(t *testing.T) {
 }
 
 func faultsConfig() conformance.FaultsConfig {
+	operations := 0 // the suite's own number
+	if raceDetector {
+		operations = 1000
+	}
 	at := func(at conformance.Endpoint, store objectstore.Config) s3.Config {
 		return s3.Config{Bucket: bucket, Endpoint: at.URL, PathStyle: true, Credentials: keys(), HTTPClient: at.Client, Store: store}
 	}
@@ -40,8 +45,41 @@ func faultsConfig() conformance.FaultsConfig {
 			return manager
 		},
 		Operation: operationOf,
-		ListLarge: 101,
-		Secrets:   []string{accessKey, secretKey, sessionToken},
+		Answers: conformance.FaultAnswers{
+			Throttled: s3Error(503, "SlowDown"),
+			Internal:  s3Error(500, "InternalError"),
+			Transient: []conformance.FaultAnswer{s3Error(400, "RequestTimeout"), s3Error(409, "OperationAborted")},
+			Conflict:  s3Error(409, "ConditionalRequestConflict"),
+			Exists:    []conformance.FaultAnswer{s3Error(412, "PreconditionFailed")},
+			Denied:    s3Error(403, "AccessDenied"),
+			Expired:   s3Error(400, "ExpiredToken"),
+			Document:  s3Error(200, "InternalError"),
+		},
+		Headers: map[walstorage.Op][]string{
+			walstorage.OpUpload: append(allowed, "Content-Type", "If-None-Match", "X-Amz-Checksum-Crc32c"),
+			walstorage.OpFetch:  append(allowed, "Range"),
+			walstorage.OpStat:   append(allowed, "X-Amz-Checksum-Mode"),
+			walstorage.OpDelete: append(allowed, "Content-Type", "X-Amz-Checksum-Crc32c", "X-Amz-Sdk-Checksum-Algorithm"),
+			walstorage.OpList:   allowed,
+		},
+		Required: map[walstorage.Op]map[string]string{
+			walstorage.OpUpload: {"If-None-Match": "*", "X-Amz-Checksum-Crc32c": "", "X-Amz-Content-Sha256": "UNSIGNED-PAYLOAD"},
+		},
+		WithoutToken: func(page []byte) []byte {
+			return regexp.MustCompile(`<NextContinuationToken>.*</NextContinuationToken>`).ReplaceAll(page, nil)
+		},
+		ListLarge:  101,
+		Operations: operations,
+		Secrets:    []string{accessKey, secretKey, sessionToken},
+	}
+}
+
+// s3Error is an error document.
+func s3Error(status int, code string) conformance.FaultAnswer {
+	return conformance.FaultAnswer{
+		Status: status,
+		Header: http.Header{"Content-Type": {"application/xml"}, "X-Amz-Request-Id": {"proxy"}},
+		Body:   `<?xml version="1.0" encoding="UTF-8"?><Error><Code>` + code + `</Code><Message>as the proxy wants it</Message></Error>`,
 	}
 }
 
