@@ -21,12 +21,47 @@ import (
 
 // connect makes the SDK's client.
 func (d *Driver) connect(ctx context.Context, config Config) error {
+	var options sdk.Options
 	if config.Client != nil {
-		options := config.Client.Options()
-		d.setCredentials(options.Credentials)
-		d.setClient(sdk.New(options, d.options))
-		return nil
+		options = config.Client.Options()
+	} else {
+		loaded, err := d.load(ctx, config)
+		if err != nil {
+			return err
+		}
+		// A client is made to learn what the environment says of the endpoint; it sends nothing.
+		options = sdk.NewFromConfig(loaded, func(o *sdk.Options) {
+			if config.Endpoint != "" {
+				o.BaseEndpoint = aws.String(config.Endpoint)
+			}
+			o.UsePathStyle = o.UsePathStyle || config.PathStyle
+		}).Options()
 	}
+	row, err := providerOf(config, aws.ToString(options.BaseEndpoint))
+	if err != nil {
+		return err
+	}
+	d.codes = codesOf(row)
+	d.noChecksum = config.NoChecksum || row.noChecksum
+	if config.Client == nil {
+		options.UsePathStyle = options.UsePathStyle || row.pathStyle
+		if config.Region == "" && row.region != "" {
+			options.Region = row.region
+		}
+		if options.Region == "" {
+			if options.BaseEndpoint == nil {
+				return invalid("Region", "is empty, and the environment names none")
+			}
+			options.Region = regionElsewhere
+		}
+	}
+	d.setCredentials(options.Credentials)
+	d.setClient(sdk.New(options, d.options))
+	return nil
+}
+
+// load reads the environment's configuration.
+func (d *Driver) load(ctx context.Context, config Config) (aws.Config, error) {
 	// The credentials chain asks through the SDK's own kind of client: a plain one makes loading fail wherever
 	// AWS_CA_BUNDLE is set.
 	buildable := awshttp.NewBuildableClient().WithTransportOptions(func(t *http.Transport) { configure(t, config) })
@@ -40,37 +75,24 @@ func (d *Driver) connect(ctx context.Context, config Config) error {
 	loaded, err := awsconfig.LoadDefaultConfig(ctx, load...)
 	if err != nil {
 		if ctx.Err() != nil {
-			return ctx.Err()
+			return aws.Config{}, ctx.Err()
 		}
-		return walstorage.NewError(walstorage.ErrInvalidArgument, fmt.Errorf("s3: the environment's AWS configuration: %w", err))
-	}
-	if loaded.Region == "" {
-		if config.Endpoint == "" && loaded.BaseEndpoint == nil {
-			return invalid("Region", "is empty, and the environment names none")
-		}
-		loaded.Region = regionElsewhere
+		return aws.Config{}, walstorage.NewError(walstorage.ErrInvalidArgument, fmt.Errorf("s3: the environment's AWS configuration: %w", err))
 	}
 	if config.HTTPClient != nil {
 		loaded.HTTPClient = config.HTTPClient
-	} else {
-		if with, ok := loaded.HTTPClient.(*awshttp.BuildableClient); ok {
-			buildable = with // it has the certificates of AWS_CA_BUNDLE
-		}
-		d.own = buildable.GetTransport()
-		loaded.HTTPClient = &http.Client{
-			Transport: d.own,
-			// A signature is good for one host, and an upload is one request.
-			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-		}
+		return loaded, nil
 	}
-	d.setCredentials(loaded.Credentials)
-	d.setClient(sdk.NewFromConfig(loaded, func(o *sdk.Options) {
-		if config.Endpoint != "" {
-			o.BaseEndpoint = aws.String(config.Endpoint)
-		}
-		o.UsePathStyle = o.UsePathStyle || config.PathStyle
-	}, d.options))
-	return nil
+	if with, ok := loaded.HTTPClient.(*awshttp.BuildableClient); ok {
+		buildable = with // it has the certificates of AWS_CA_BUNDLE
+	}
+	d.own = buildable.GetTransport()
+	loaded.HTTPClient = &http.Client{
+		Transport: d.own,
+		// A signature is good for one host, and an upload is one request.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	return loaded, nil
 }
 
 // setCredentials comes before the client is made, setClient after it: sessions are asked for through the client itself.

@@ -21,29 +21,39 @@ type Config struct {
 	// (S3 Express One Zone). Required; the bucket has to exist.
 	Bucket string
 
+	// Provider names the store, for what it does otherwise than Amazon S3: "aws", "aws-express", "versitygw", "minio",
+	// "seaweedfs", "ceph", "cloudflare-r2", "wasabi", or "compatible" for any other. The table in docs/backends.md tells
+	// what each name sets, what is known of the store, and from where; a field that is set here stands. Stores of which
+	// it is known that they have no atomic create, such as Backblaze B2, have names too, and are refused with an error
+	// that says why (W2). Default: "aws-express" for a directory bucket, else what the host of the endpoint shows, else
+	// "aws" without an endpoint and "compatible" with one.
+	Provider string
+
 	// Region is the bucket's region, such as "eu-central-1". Default: what the environment says (AWS_REGION, the shared
 	// configuration), and "us-east-1" where Endpoint is set and the environment says nothing.
 	Region string
 
 	// Endpoint is the URL of a store that is not Amazon's, or of a private endpoint: http or https, a host, and nothing
-	// that has to be kept secret. Default: Amazon's for the region.
+	// that has to be kept secret. Default: what the environment says (AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL, the shared
+	// configuration), else Amazon's for the region.
 	Endpoint string
 
 	// PathStyle puts the bucket into the path of the URL and not into its host name. Most stores that are not Amazon's
-	// need it.
+	// need it. Default: what Provider sets, else off.
 	PathStyle bool
 
 	// Credentials give the keys. Default: AWS's chain. aws.AnonymousCredentials sends requests unsigned.
 	Credentials aws.CredentialsProvider
 
-	// KMSKeyID is the id, ARN or alias of the KMS key that new objects are encrypted with (SSE-KMS). Default: what the
-	// bucket is set to. Readers then need kms:Decrypt, and writers kms:GenerateDataKey.
+	// KMSKeyID is the id, ARN or alias of the KMS key that new objects are encrypted with (SSE-KMS); for a directory
+	// bucket the id or ARN of the key that the bucket is set to, and no alias. Default: what the bucket is set to.
+	// Readers then need kms:Decrypt, and writers kms:GenerateDataKey and, to compare what exists, kms:Decrypt.
 	KMSKeyID string
 
 	// NoChecksum is for old compatible stores that refuse the checksum headers of today: no request carries any. Uploads
 	// are then protected by the SHA-256 that the signature covers, over https too, which costs a second pass over the
 	// body; deletes carry a Content-MD5, as they did in former times; and an upload that meets an existing object reads
-	// it to compare. Default: off.
+	// it to compare. Default: what Provider sets, else off.
 	NoChecksum bool
 
 	// Parallelism is the number of requests that are expected to be under way at once. Twice as many idle connections
@@ -93,6 +103,11 @@ func (c Config) withDefaults() (Config, error) {
 	if problem := wrongBucket(c.Bucket); problem != "" {
 		return Config{}, invalid("Bucket", "%s", problem)
 	}
+	if c.Provider != "" {
+		if _, known := providerNamed(c.Provider); !known {
+			return Config{}, invalid("Provider", "%q is none of %s", c.Provider, providerNames())
+		}
+	}
 	if !only(c.Region, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_") {
 		return Config{}, invalid("Region", "%q has something else in it than letters, digits, - and _", c.Region)
 	}
@@ -101,6 +116,9 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	if strings.ContainsFunc(c.KMSKeyID, func(r rune) bool { return r <= ' ' || r > '~' }) {
 		return Config{}, invalid("KMSKeyID", "%q has something else in it than printable ASCII", c.KMSKeyID)
+	}
+	if isDirectory(c.Bucket) && (strings.HasPrefix(c.KMSKeyID, "alias/") || strings.Contains(c.KMSKeyID, ":alias/")) {
+		return Config{}, invalid("KMSKeyID", "%q is an alias, and a directory bucket takes none", c.KMSKeyID)
 	}
 	if c.Client != nil {
 		for _, field := range []struct {

@@ -151,6 +151,12 @@ func wrong() map[string][]s3.Config {
 			at(func(c *s3.Config) { c.Bucket = "arn:aws:s3 x" }),
 			at(func(c *s3.Config) { c.Bucket = strings.Repeat("a", 256) }),
 		},
+		"Provider": {
+			at(func(c *s3.Config) { c.Provider = "amazon" }),
+			at(func(c *s3.Config) { c.Provider = "AWS" }),
+			at(func(c *s3.Config) { c.Provider = "backblaze-b2" }),
+			at(func(c *s3.Config) { c.Provider = "aws-express" }), // of a bucket that is no directory bucket
+		},
 		"Region": {
 			at(func(c *s3.Config) { c.Endpoint = "" }),
 			at(func(c *s3.Config) { c.Region = "eu central" }),
@@ -164,8 +170,16 @@ func wrong() map[string][]s3.Config {
 			at(func(c *s3.Config) { c.Endpoint = "http://localhost?token=" + sessionToken }),
 			at(func(c *s3.Config) { c.Endpoint = "http://localhost/#" + secretKey }),
 			at(func(c *s3.Config) { c.Endpoint = "http://local host:%" + secretKey }),
+			at(func(c *s3.Config) { c.Endpoint, c.Region, c.Provider = "", "eu-central-1", "minio" }),
+			at(func(c *s3.Config) { c.Endpoint = "https://storage.googleapis.com" }),
 		},
-		"KMSKeyID":              {at(func(c *s3.Config) { c.KMSKeyID = "a\r\nX-Evil: 1" })},
+		"KMSKeyID": {
+			at(func(c *s3.Config) { c.KMSKeyID = "a\r\nX-Evil: 1" }),
+			at(func(c *s3.Config) { c.Bucket, c.KMSKeyID = directoryBucket, "alias/segments" }),
+			at(func(c *s3.Config) {
+				c.Bucket, c.KMSKeyID = directoryBucket, "arn:aws:kms:eu-central-1:1:alias/segments"
+			}),
+		},
 		"Parallelism":           {at(func(c *s3.Config) { c.Parallelism = -1 }), at(func(c *s3.Config) { c.Parallelism = 10_001 })},
 		"DialTimeout":           {at(func(c *s3.Config) { c.DialTimeout = -1 })},
 		"ResponseHeaderTimeout": {at(func(c *s3.Config) { c.ResponseHeaderTimeout = -1 })},

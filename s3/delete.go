@@ -34,15 +34,15 @@ func (d *Driver) Delete(ctx context.Context, keys []string) error {
 		if err != nil {
 			return err
 		}
-		return deleteError(keys, out)
+		return d.deleteError(keys, out)
 	})
 }
 
 // deleteError makes the error of those keys that the answer does not call deleted.
-func deleteError(keys []string, out *sdk.DeleteObjectsOutput) error {
+func (d *Driver) deleteError(keys []string, out *sdk.DeleteObjectsOutput) error {
 	deleted := make(map[string]bool, len(out.Deleted))
-	for _, d := range out.Deleted {
-		deleted[aws.ToString(d.Key)] = true
+	for _, object := range out.Deleted {
+		deleted[aws.ToString(object.Key)] = true
 	}
 	refused := make(map[string]types.Error, len(out.Errors))
 	for _, e := range out.Errors {
@@ -52,7 +52,7 @@ func deleteError(keys []string, out *sdk.DeleteObjectsOutput) error {
 	for _, key := range keys {
 		if e, found := refused[key]; found {
 			code := aws.ToString(e.Code)
-			kind := codes[code]
+			kind := d.codes[code]
 			switch kind {
 			case walstorage.ErrSegmentNotFound: // deleted already
 				continue

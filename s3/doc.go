@@ -17,11 +17,14 @@
 // # What the store must do
 //
 // Conditional creates have to be atomic: those of Amazon S3 are, and those of several servers that call themselves
-// compatible are not. Package conformance tells. The credentials need s3:PutObject, s3:GetObject, s3:DeleteObject and
+// compatible are not. Where that is known, New refuses the store; what is known of which store, and what is set for it,
+// stands in a table, from which [Config].Provider or the endpoint's host chooses. Of any other, package conformance
+// tells. The credentials need s3:PutObject, s3:GetObject, s3:DeleteObject and
 // s3:ListBucket. Without the last one S3 answers 403 for an object that is missing, and 403 is never taken for "not
 // found" (W7).
 //
 // Old compatible stores that refuse checksum headers need [Config].NoChecksum.
+// docs/backends.md has the table, the permissions as policies to paste, and the settings of a bucket that hurt.
 //
 // # Directory buckets
 //

@@ -21,6 +21,7 @@ type Driver struct {
 	kmsKeyID   string
 	noChecksum bool
 	stallAfter time.Duration
+	codes      map[string]error // what the store's error codes mean, never written
 
 	credentials *credentials
 	sessions    *sessions
@@ -47,7 +48,6 @@ func NewDriver(ctx context.Context, config Config) (*Driver, error) {
 	d := &Driver{
 		bucket:     config.Bucket,
 		kmsKeyID:   config.KMSKeyID,
-		noChecksum: config.NoChecksum,
 		stallAfter: config.StallTimeout,
 	}
 	if err := d.connect(ctx, config); err != nil {

@@ -29,57 +29,6 @@ const (
 	opBucket
 )
 
-// codes are the error codes of Amazon S3, of KMS behind it, and of compatible stores, with what they mean (W7). A code
-// that is not here is judged by its status.
-var codes = map[string]error{
-	"NoSuchKey":    walstorage.ErrSegmentNotFound,
-	"NoSuchBucket": walstorage.ErrBucketNotFound,
-
-	"PreconditionFailed": walstorage.ErrSegmentExists, // of a create: nothing else here has a condition
-	// "Somebody else is creating it, try again" is not "exists" (report apache/opendal#6741).
-	"ConditionalRequestConflict": walstorage.ErrUnavailable,
-	"OperationAborted":           walstorage.ErrUnavailable,
-
-	"InvalidRange": walstorage.ErrInvalidRange,
-
-	"AccessDenied":          walstorage.ErrAccessDenied,
-	"AllAccessDisabled":     walstorage.ErrAccessDenied,
-	"AccountProblem":        walstorage.ErrAccessDenied,
-	"InvalidAccessKeyId":    walstorage.ErrAccessDenied,
-	"InvalidToken":          walstorage.ErrAccessDenied,
-	"SignatureDoesNotMatch": walstorage.ErrAccessDenied,
-	"RequestTimeTooSkewed":  walstorage.ErrAccessDenied, // this machine's clock is wrong
-	"KMS.DisabledException": walstorage.ErrAccessDenied,
-	"InvalidObjectState":    walstorage.ErrAccessDenied, // moved to an archive by a lifecycle rule
-
-	"SlowDown":                     walstorage.ErrUnavailable,
-	"SlowDownRead":                 walstorage.ErrUnavailable, // MinIO
-	"SlowDownWrite":                walstorage.ErrUnavailable, // MinIO
-	"ServiceUnavailable":           walstorage.ErrUnavailable,
-	"InternalError":                walstorage.ErrUnavailable,
-	"RequestTimeout":               walstorage.ErrUnavailable, // 400, where the body came too slowly
-	"IncompleteBody":               walstorage.ErrUnavailable, // the connection was cut on the way there
-	"TooManyRequests":              walstorage.ErrUnavailable,
-	"TooManyRequestsException":     walstorage.ErrUnavailable,
-	"Throttling":                   walstorage.ErrUnavailable,
-	"ThrottlingException":          walstorage.ErrUnavailable,
-	"KMS.ThrottlingException":      walstorage.ErrUnavailable,
-	"RequestLimitExceeded":         walstorage.ErrUnavailable,
-	"RequestThrottled":             walstorage.ErrUnavailable,
-	"BandwidthLimitExceeded":       walstorage.ErrUnavailable,
-	"XMinioServerNotInitialized":   walstorage.ErrUnavailable,
-	"XAmzContentSHA256Mismatch":    walstorage.ErrCorrupt,
-	"BadDigest":                    walstorage.ErrCorrupt,
-	"InvalidDigest":                walstorage.ErrCorrupt,
-	"XAmzContentChecksumMismatch":  walstorage.ErrCorrupt, // MinIO
-	"EntityTooLarge":               walstorage.ErrTooLarge,
-	"MaxMessageLengthExceeded":     walstorage.ErrTooLarge,
-	"QuotaExceeded":                walstorage.ErrNoSpace, // Ceph, SeaweedFS and others
-	"InsufficientStorage":          walstorage.ErrNoSpace,
-	"XMinioStorageFull":            walstorage.ErrNoSpace,
-	"XMinioAdminBucketQuotaExceed": walstorage.ErrNoSpace,
-}
-
 // expiry are the codes that other credentials may make good.
 var expiry = map[string]bool{
 	"ExpiredToken":          true,
@@ -170,11 +119,11 @@ func (d *Driver) answered(op operation, generation uint64, code string, answer *
 		}
 		return walstorage.NewError(walstorage.ErrAccessDenied, err)
 	}
-	kind, known := codes[code]
+	kind, known := d.codes[code]
 	switch {
 	case !known, kind == walstorage.ErrSegmentExists && op != opPut:
 		kind = kindOfStatus(op, status)
-	case status == http.StatusForbidden && kind != walstorage.ErrNoSpace:
+	case status == http.StatusForbidden && kind != walstorage.ErrNoSpace && kind != walstorage.ErrUnavailable:
 		kind = walstorage.ErrAccessDenied // whatever the code is, a refusal is never "not found"
 	case kind == walstorage.ErrSegmentNotFound && op != opGet && op != opStat:
 		kind = nil
