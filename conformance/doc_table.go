@@ -46,6 +46,12 @@
 //	C16  1  W2    a store that ignores the condition of a create is found out: two drivers cannot both create one key [Config.Driver]
 //	C17  1  W2    a segment can be created again after it was deleted, with other bytes too
 //	C9   1  W2    RunFaults: the answer to a create is lost: the create is repeated and ends in success, with one object
+//	C10  1  W2    RunFaults: the answer to a create is lost and another writer's object is there: ErrSegmentExists, and its bytes stay
+//	C11  1  W2    RunFaults: the answer is lost and the check is refused: ErrUnavailable around the refusal, and the same upload again succeeds
+//	C12  1  W8    RunFaults: the answer is lost and the caller cancels meanwhile: the caller's context error, and the same upload again succeeds
+//	C13  1  W7    RunFaults: "conflict, try again" is tried again and is never "exists" [FaultsConfig.Answers.Conflict]
+//	C14  1  W7    RunFaults: a driver reports an existing object as ErrSegmentExists, whether the bytes are the same or not, and leaves it alone
+//	C15  2  W2    RunFaults: 429 in a race of creates: one wins, the others get ErrSegmentExists, and nobody sends more than was refused
 //
 // Group D, ranges: reads are exact, at the edges too.
 //
@@ -63,6 +69,7 @@
 //	D12  1  W6    a body that ends early is asked for again, or is an error; never short data without one [Config.Driver]
 //	D15  2  W12   disjoint ranges of one segment read at once
 //	D13  1  W6    RunFaults: a server that ignores the range and answers 200 with the whole object: the right bytes, or an error
+//	D14  2  W6    RunFaults: a Content-Range that is not what was asked for, or none: an error, and asked for again
 //
 // Group E, lists: lists are complete, end, and hold segments alone.
 //
@@ -84,6 +91,9 @@
 //	E22  2  W12   two lists at once on one handle do not disturb each other
 //	E23  2  W10   segments can be deleted while ranging over their own list
 //	E25  1  W10   the options of a list select by broker and creation time exactly, across hours and days
+//	E13  1  W10   RunFaults: a continuation token that comes again is an error and no endless loop
+//	E14  1  W10   RunFaults: a page that says "more" without a continuation token is an error, and not the end of the list [FaultsConfig.WithoutToken]
+//	E15  1  W10   RunFaults: a page that fails and is asked for again leaves no gap
 //
 // Group F, deletes: what is deleted is gone, what is not is named, and nothing else is touched.
 //
@@ -98,6 +108,7 @@
 //	F10  1  W9    the answer to a delete is lost: the delete is repeated and ends in success [Config.Driver]
 //	F11  2  W9    an id that names no segment is an argument error that says so
 //	F12  1  W9    a driver's failures per key come back per segment, each with its own cause; the rest of all batches is gone [Config.Driver]
+//	F10  1  W9    RunFaults: the answer to a delete is lost: the delete is repeated and ends in success
 //
 // Group G, names: a place may have any name that is allowed, and no name leads into another place.
 //
@@ -134,15 +145,39 @@
 //	I8   1  W11   signed URLs, query strings and credentials in a driver's error do not reach the text of the error [Config.Driver]
 //	I11  1  W7    an error is of one kind and no other, and KindOf agrees with errors.Is
 //	I12  1  W7    kinds survive wrapping and a decorating manager
+//	I8   1  W11   RunFaults: signed URLs, query strings and credentials in a driver's error do not reach the text of the error
 //
 // Group J, retries and faults on the wire: whatever the network and the server do, a call ends right, in bounded time, with the fewest requests.
 //
+//	J11  1  W6    RunFaults: a body that is cut short, whether its length tells so or not, is asked for again, or is ErrUnavailable; never short data
 //	J1   1  W7    RunFaults: 500, 502 or 504 once: every call is repeated and succeeds, with one request more
 //	J2   1  W7    RunFaults: 503 once: every call is repeated and succeeds, with one request more
+//	J3   1  W7    RunFaults: Retry-After, in seconds or as a date, is waited for, up to the cap
+//	J4   1  W7    RunFaults: throttled for a long time: ErrUnavailable for all who wait, under a load that is bounded and spread
+//	J5   1  W7    RunFaults: 503 to an upload is tried again, whether the store has carried it out or not
+//	J6   1  W7    RunFaults: 408, and what else the protocol has for a request that came too slowly, is tried again
+//	J10  1  W5    RunFaults: every attempt of an upload sends the same name and the same bytes, whole
 //	J18  1  W7    RunFaults: 503 for 5 s at 100 uploads a second, then healthy: none is lost, at most 1.1 requests for an upload, recovered in under 2 s [FaultsConfig.Handler (virtual time)]
+//	J19  1  W7    RunFaults: refused, wrong, missing, existing and out of range: one request, and the right kind
+//	J20  1  W8    RunFaults: attempts and time never exceed their limits: one layer retries, and no other below it
+//	J21  2  W7    RunFaults: credentials that have expired are renewed once, and the call succeeds; where that does not help it is ErrAccessDenied, soon [FaultsConfig.Answers.Expired]
+//	J24  1  W4    RunFaults: the wire form, over TLS: HTTP/1.1, an upload is one request with one plain body, and no header is there that is not allowed
+//	J28  1  W2    RunFaults: thousands of calls of all kinds under a random schedule of faults see what a model says
+//	J7   1  W7    RunFaults: a refused connection and a name that does not resolve are ErrUnavailable, and end with the trouble
+//	J8   1  W7    RunFaults: a connection that is reset before the body of the request, in its middle or behind it: the call is repeated and succeeds
+//	J9   1  W7    RunFaults: a connection that is reset after the server has carried the request out: the call is repeated and succeeds (C9, F10)
+//	J13  1  W8    RunFaults: an answer that does not begin ends the attempt at its deadline, and the next one succeeds; the deadline is not the caller's (H8)
+//	J14  1  W8    RunFaults: a server that reads nothing of an upload ends the attempt at its deadline, and the next one succeeds
+//	J15  1  W8    RunFaults: a download that stops in its middle ends the attempt at its deadline, and the next one succeeds
+//	J16  2  W7    RunFaults: an error document under status 200 is no success
+//	J25  1  W7    RunFaults: a kept connection that the server has closed meanwhile is not seen by the caller
+//	J29  1  W8    RunFaults: an answer that comes before the body of the upload was read ends the attempt, with its meaning, and a success that comes so early is none
 //
 // Group K, integrity on the wire: bytes that were changed on the way are noticed.
 //
+//	K1   1  W4    RunFaults: an upload whose checksum is not that of its bytes is ErrCorrupt, and nothing is stored [FaultsConfig.Driver]
+//	K2   1  W4    RunFaults: a bit that changes on the way to the store is noticed: the upload fails with ErrCorrupt, or is repeated; nothing wrong is stored
+//	K6   1  W4    RunFaults: what looks compressed comes back as it was stored, also where the server calls it gzip
 //
 // Group L, concurrency: many calls at once, and nothing is used up by making them.
 //
