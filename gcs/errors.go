@@ -1,0 +1,160 @@
+package gcs
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"cloud.google.com/go/auth"
+	"cloud.google.com/go/storage"
+	"google.golang.org/api/googleapi"
+
+	"github.com/walhop/walhop/internal/stall"
+	"github.com/walhop/walhop/walstorage"
+	"github.com/walhop/walhop/walstorage/objectstore"
+)
+
+// operation is what was asked: a few answers mean different things to different questions.
+type operation int
+
+const (
+	opPut operation = iota + 1
+	opGet
+	opStat
+	opDelete
+	opList
+	opBucket
+)
+
+// limits are the reasons, of whatever status, that say "not so fast".
+var limits = map[string]bool{
+	"rateLimitExceeded":     true,
+	"userRateLimitExceeded": true,
+}
+
+// kindOf judges an answer by its status and, where it is the service's own, its reason (W7). nil is unclassified: Manager
+// does not retry it.
+func kindOf(op operation, status int, reason, message string) error {
+	if limits[reason] {
+		return walstorage.ErrUnavailable
+	}
+	switch status {
+	case http.StatusNotFound:
+		switch {
+		case op == opGet, op == opStat && reason != "", op == opDelete && reason != "":
+			return walstorage.ErrSegmentNotFound // or the bucket is missing: the caller asks
+		case reason != "":
+			return walstorage.ErrBucketNotFound
+		}
+	case http.StatusPreconditionFailed:
+		if op == opPut {
+			return walstorage.ErrSegmentExists
+		}
+	case http.StatusConflict:
+		// Somebody else is at it: that is not "exists".
+		if op == opPut || op == opDelete {
+			return walstorage.ErrUnavailable
+		}
+	case http.StatusRequestedRangeNotSatisfiable:
+		return walstorage.ErrInvalidRange
+	case http.StatusUnauthorized, http.StatusForbidden:
+		return walstorage.ErrAccessDenied
+	case http.StatusRequestEntityTooLarge:
+		return walstorage.ErrTooLarge
+	case http.StatusInsufficientStorage:
+		return walstorage.ErrNoSpace
+	case http.StatusBadRequest:
+		if op == opPut && (strings.Contains(message, "CRC32C") || strings.Contains(message, "MD5")) {
+			return walstorage.ErrCorrupt
+		}
+	case http.StatusRequestTimeout, http.StatusTooManyRequests:
+		return walstorage.ErrUnavailable
+	case http.StatusNotImplemented, http.StatusHTTPVersionNotSupported:
+	default:
+		if status >= 500 {
+			return walstorage.ErrUnavailable
+		}
+	}
+	return nil
+}
+
+// classify turns the failure of an attempt into the driver's error (W7). What the service has answered stands, even if
+// the context has ended since.
+func classify(ctx context.Context, w *stall.Watch, x *exchange, err error) error {
+	var own *walstorage.Error
+	var answer *googleapi.Error
+	switch {
+	case errors.As(err, &own):
+		if own.Kind != walstorage.ErrUnavailable {
+			return own
+		}
+	case errors.As(err, &answer):
+		return answered(x, answer, err)
+	case errors.Is(err, storage.ErrObjectNotExist): // by the XML API, whose answer the SDK drops
+		return walstorage.NewError(walstorage.ErrSegmentNotFound, err)
+	}
+	// From here on no answer came, or not the whole of it, or one that the SDK makes nothing of: of an upload the outcome
+	// is unknown.
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if stalled := w.Cause(err); stalled != nil {
+		return stalled
+	}
+	if own != nil {
+		return own
+	}
+	var certificate *tls.CertificateVerificationError
+	if errors.As(err, &certificate) {
+		// No time will mend it: it is reported, and not retried.
+		return walstorage.NewError(nil, err)
+	}
+	var none *tokenError
+	if errors.As(err, &none) {
+		return walstorage.NewError(none.kind(), err)
+	}
+	return walstorage.NewError(walstorage.ErrUnavailable, err)
+}
+
+// kind tells whether the provider of tokens could not be reached or does not want to give one.
+func (e *tokenError) kind() error {
+	var refused *auth.Error
+	var unreached *url.Error
+	switch {
+	case errors.As(e.err, &refused):
+		if refused.Temporary() {
+			return walstorage.ErrUnavailable
+		}
+	case errors.As(e.err, &unreached):
+		return walstorage.ErrUnavailable
+	}
+	return walstorage.ErrAccessDenied
+}
+
+// answered classifies what the service has answered.
+func answered(x *exchange, answer *googleapi.Error, err error) error {
+	reason, message := "", answer.Message
+	if len(answer.Errors) > 0 {
+		reason = answer.Errors[0].Reason
+	}
+	kind := kindOf(x.op, answer.Code, reason, message)
+	if x.renew.Load() {
+		kind = walstorage.ErrUnavailable
+	}
+	classified := walstorage.NewError(kind, err)
+	if kind == walstorage.ErrUnavailable {
+		classified.RetryAfter = objectstore.RetryAfter(answer.Header.Get("Retry-After"), time.Now())
+	}
+	return classified
+}
+
+// saysObject tells whether an answer says that it is the object that does not exist, and not the bucket.
+func saysObject(err error) bool {
+	var answer *googleapi.Error
+	return errors.Is(err, walstorage.ErrSegmentNotFound) && errors.As(err, &answer) &&
+		strings.Contains(answer.Body, "No such object") // JSON, or a plain text where bytes were asked for
+}

@@ -1,0 +1,693 @@
+package gcs_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"google.golang.org/api/googleapi"
+
+	"github.com/walhop/walhop/gcs"
+	fake "github.com/walhop/walhop/internal/fakes/gcs"
+	"github.com/walhop/walhop/walstorage"
+	"github.com/walhop/walhop/walstorage/objectstore"
+)
+
+func checksum(data []byte) uint32 { return crc32.Checksum(data, crc32.MakeTable(crc32.Castagnoli)) }
+
+// operations are the driver's methods, by the request that each sends.
+var operations = map[string]func(ctx context.Context, d *gcs.Driver) error{
+	fake.Insert: func(ctx context.Context, d *gcs.Driver) error {
+		data := []byte("data")
+		return d.Put(ctx, "k", objectstore.NewBody(data), checksum(data))
+	},
+	fake.Read: func(ctx context.Context, d *gcs.Driver) error { return d.Get(ctx, "there", 0, make([]byte, 4)) },
+	fake.Get: func(ctx context.Context, d *gcs.Driver) error {
+		_, err := d.Stat(ctx, "there")
+		return err
+	},
+	fake.Delete: func(ctx context.Context, d *gcs.Driver) error { return d.Delete(ctx, []string{"k"}) },
+	fake.List: func(ctx context.Context, d *gcs.Driver) error {
+		_, _, err := d.List(ctx, "", "")
+		return err
+	},
+}
+
+// W7: every answer of the mapping table, for each operation that can get it, is one request and has the kind named; the
+// SDK's own error is reached.
+func TestAnswersHaveTheirKind(t *testing.T) {
+	const (
+		every    = "objects.insert objects.read objects.get objects.delete objects.list"
+		objects  = "objects.read objects.get"
+		noObject = "No such object: segments/k"
+		noBucket = "The specified bucket does not exist."
+	)
+	tests := []struct {
+		status  int
+		reason  string
+		message string
+		ops     string
+		kind    error
+	}{
+		{404, "notFound", noObject, objects, walstorage.ErrSegmentNotFound},
+		{404, "notFound", noBucket, "objects.insert objects.list", walstorage.ErrBucketNotFound},
+		{404, "", "", "objects.insert objects.list objects.get objects.delete", nil}, // somebody else's 404
+		{412, "conditionNotMet", "", "objects.insert", walstorage.ErrSegmentExists},
+		{412, "conditionNotMet", "", "objects.read objects.get objects.delete objects.list", nil},
+		{304, "notModified", "", every, nil}, // C14
+		{409, "conflict", "", "objects.insert objects.delete", walstorage.ErrUnavailable},
+		{409, "conflict", "", "objects.read objects.get objects.list", nil},
+		{416, "requestedRangeNotSatisfiable", "", "objects.read", walstorage.ErrInvalidRange},
+		{403, "forbidden", "", every, walstorage.ErrAccessDenied},
+		{403, "notFound", noObject, every, walstorage.ErrAccessDenied}, // a refusal, whatever it calls itself
+		{403, "retentionPolicyNotMet", "", "objects.delete", walstorage.ErrAccessDenied},
+		{403, "", "", every, walstorage.ErrAccessDenied},
+		{403, "rateLimitExceeded", "", "objects.insert objects.get objects.delete objects.list", walstorage.ErrUnavailable},
+		{401, "required", "", every, walstorage.ErrAccessDenied},
+		{401, "authError", "", every, walstorage.ErrAccessDenied},
+		{429, "rateLimitExceeded", "", every, walstorage.ErrUnavailable},
+		{429, "", "", every, walstorage.ErrUnavailable},
+		{408, "", "", every, walstorage.ErrUnavailable},
+		{500, "backendError", "", every, walstorage.ErrUnavailable},
+		{502, "", "", every, walstorage.ErrUnavailable},
+		{503, "backendError", "", every, walstorage.ErrUnavailable},
+		{504, "", "", every, walstorage.ErrUnavailable},
+		{400, "invalid", `Provided CRC32C "AAAAAA==" doesn't match calculated CRC32C "rth90Q==".`, "objects.insert", walstorage.ErrCorrupt},
+		{400, "invalid", `Provided MD5 hash "AA==" doesn't match calculated MD5 hash "AB==".`, "objects.insert", walstorage.ErrCorrupt},
+		{400, "invalid", "CRC32C", "objects.get objects.delete objects.list", nil},
+		{400, "invalid", "", every, nil},
+		{413, "uploadTooLarge", "", "objects.insert", walstorage.ErrTooLarge},
+		{507, "", "", "objects.insert", walstorage.ErrNoSpace},
+		{501, "notImplemented", "", every, nil},
+		{301, "", "", every, nil},
+		{307, "", "", every, nil}, // no token goes anywhere else
+	}
+	server, url := serve(t, fake.Config{})
+	server.Store(bucket, "there", []byte("data"))
+	for _, test := range tests {
+		for op := range strings.FieldsSeq(test.ops) {
+			t.Run(fmt.Sprint(op, " ", test.status, " ", test.reason), func(t *testing.T) {
+				driver := open(t, config(url))
+				server.Fault(always(op, fake.Fault{Status: test.status, Reason: test.reason, Message: test.message, Plain: test.reason == ""}))
+				before := len(server.Requests())
+
+				err := operations[op](t.Context(), driver)
+
+				require.Error(t, err)
+				want := test.kind
+				if test.status == 401 {
+					want = walstorage.ErrUnavailable // with another token it may go better
+					assert.Equal(t, want, walstorage.KindOf(unbatched(err)), "%v", err)
+					err = operations[op](t.Context(), driver)
+					want = test.kind
+					before++
+				}
+				assert.Equal(t, want, walstorage.KindOf(unbatched(err)), "%v", err)
+				assert.Equal(t, before+1, len(server.Requests()), "one attempt")
+				var api *googleapi.Error
+				assert.ErrorAs(t, err, &api)
+			})
+		}
+	}
+}
+
+// unbatched is the error of the only key of a delete.
+func unbatched(err error) error {
+	var partial *objectstore.DeleteError
+	if errors.As(err, &partial) {
+		return partial.Failures[0].Err
+	}
+	return err
+}
+
+// W7: a missing object is told from a missing bucket, by what the answer says or by asking for the bucket; and where the
+// bucket may not be asked for, the 404 is believed.
+func TestMissingObjectOrBucket(t *testing.T) {
+	about := map[string]func(d *gcs.Driver) error{
+		fake.Read: func(d *gcs.Driver) error { return d.Get(t.Context(), "k", 0, make([]byte, 1)) },
+		fake.Get: func(d *gcs.Driver) error {
+			_, err := d.Stat(t.Context(), "k")
+			return err
+		},
+		fake.Delete: func(d *gcs.Driver) error { return d.Delete(t.Context(), []string{"k", "l"}) },
+	}
+	for op, call := range about {
+		t.Run(op, func(t *testing.T) {
+			server, url := serve(t, fake.Config{})
+			driver := open(t, config(url))
+			missing := walstorage.ErrSegmentNotFound
+			if op == fake.Delete {
+				missing = nil // deleted
+			}
+			none := config(url)
+			none.Bucket = "none"
+
+			assert.Equal(t, walstorage.ErrBucketNotFound, walstorage.KindOf(call(open(t, none))))
+			asked := server.Count(fake.List)
+			assert.Equal(t, 1, asked)
+			assert.Equal(t, missing, walstorage.KindOf(call(driver)))
+			assert.Equal(t, asked, server.Count(fake.List), "the answer says which")
+
+			// An emulator's answers say no more than that.
+			vague := fake.Fault{Status: 404, Reason: "notFound", Message: "Not Found"}
+			for _, test := range []struct {
+				list fake.Fault
+				kind error
+			}{
+				{fake.Fault{}, missing},
+				{fake.Fault{Status: 403, Reason: "forbidden"}, missing},
+				{fake.Fault{Status: 404, Reason: "notFound"}, walstorage.ErrBucketNotFound},
+				{fake.Fault{Status: 503}, walstorage.ErrUnavailable}, // nobody knows which of the two is missing
+			} {
+				server.Fault(func(r fake.Request) fake.Fault {
+					switch r.Op {
+					case op:
+						return vague
+					case fake.List:
+						return test.list
+					}
+					return fake.Fault{}
+				})
+				before := server.Count(fake.List)
+				assert.Equal(t, test.kind, walstorage.KindOf(call(driver)))
+				assert.Equal(t, before+1, server.Count(fake.List))
+			}
+		})
+	}
+}
+
+// J3: the time that the service asks for is passed on, in seconds or as a date.
+func TestRetryAfter(t *testing.T) {
+	server, url := serve(t, fake.Config{})
+	driver := open(t, config(url))
+	for value, within := range map[string][2]time.Duration{
+		"3": {3 * time.Second, 3 * time.Second},
+		time.Now().Add(time.Hour).UTC().Format(http.TimeFormat): {59 * time.Minute, time.Hour},
+		"soon": {0, 0},
+	} {
+		server.Fault(always(fake.Insert, fake.Fault{Status: 503, Reason: "backendError", RetryAfter: value}))
+		err := operations[fake.Insert](t.Context(), driver)
+		var e *walstorage.Error
+		require.ErrorAs(t, err, &e)
+		assert.GreaterOrEqual(t, e.RetryAfter, within[0], value)
+		assert.LessOrEqual(t, e.RetryAfter, within[1], value)
+	}
+}
+
+// C9 to C15, J19 (W2): whatever becomes of the answer to a create, it ends with the truth, and "not now" is no "exists".
+func TestCreate(t *testing.T) {
+	busy := fake.Fault{Status: 429, Reason: "rateLimitExceeded"}
+	conflict := fake.Fault{Status: 409, Reason: "conflict"}
+	exists := fake.Fault{Status: 412, Reason: "conditionNotMet"}
+	lost := fake.Fault{DropAfter: true}
+	tests := map[string]struct {
+		script   []fake.Fault
+		stored   string // by somebody else
+		attempts int
+		kind     error
+		creates  int
+		stats    int
+	}{
+		"429, 200":                     {script: []fake.Fault{busy}, creates: 2},
+		"409, 200":                     {script: []fake.Fault{conflict}, creates: 2},
+		"409 for ever":                 {script: []fake.Fault{conflict, conflict, conflict}, attempts: 3, kind: walstorage.ErrUnavailable, creates: 3},
+		"412, other bytes":             {stored: "other", kind: walstorage.ErrSegmentExists, creates: 1, stats: 1},
+		"412, other bytes, as many":    {stored: "ruos", kind: walstorage.ErrSegmentExists, creates: 1, stats: 1},
+		"412, the same bytes":          {stored: "ours", creates: 1, stats: 1},
+		"429, 412, the same bytes":     {script: []fake.Fault{busy}, stored: "ours", creates: 2, stats: 1},
+		"412, no object":               {script: []fake.Fault{exists}, creates: 2, stats: 1},
+		"lost answer":                  {script: []fake.Fault{lost}, creates: 2, stats: 1},
+		"lost twice":                   {script: []fake.Fault{lost, lost}, creates: 3, stats: 1},
+		"500 but stored":               {script: []fake.Fault{{After: true, Status: 500, Reason: "backendError"}}, creates: 2, stats: 1},
+		"an error document under 200":  {script: []fake.Fault{{Document: `{"error":{"code":500,"message":"no"}}`}}, creates: 2},
+		"half an answer":               {script: []fake.Fault{{Document: `{"kind":"storage#obj`}}, creates: 2},
+		"an answer from a proxy":       {script: []fake.Fault{{Document: `<html>hello</html>`}}, creates: 2},
+		"nothing under 200":            {script: []fake.Fault{{Document: ` `}}, creates: 2},
+		"cut before the service":       {script: []fake.Fault{{Drop: true}}, creates: 2},
+		"an answer before the request": {script: []fake.Fault{{Early: true, Status: 503}}, creates: 2},
+		// K2: what the service says that it has stored is not what was sent. Whoever looks finds that it is.
+		"another checksum in the answer": {script: []fake.Fault{{CRC32C: "AAAAAA=="}}, creates: 2, stats: 1},
+		"no checksum in the answer":      {script: []fake.Fault{{CRC32C: "none"}}, creates: 2, stats: 1},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				server, _, c := inMemory(t, fake.Config{})
+				c.Store.MaxAttempts = test.attempts
+				manager, id := manage(t, c), segment(t)
+				if test.stored != "" {
+					server.Store(bucket, key(t, id), []byte(test.stored))
+				}
+				server.Fault(faults(fake.Insert, test.script...))
+
+				err := manager.UploadSegment(t.Context(), id, []byte("ours"))
+
+				assert.Equal(t, test.kind, walstorage.KindOf(err), "%v", err)
+				assert.Equal(t, test.kind == nil, err == nil, "%v", err)
+				assert.Equal(t, test.creates, server.Count(fake.Insert))
+				assert.Equal(t, test.stats, server.Count(fake.Get))
+				if err == nil {
+					stored, _ := server.Object(bucket, key(t, id))
+					assert.Equal(t, "ours", string(stored))
+				}
+			})
+		})
+	}
+}
+
+// C11: where the answer was lost and the check fails too, the outcome is unknown; the same upload again settles it.
+func TestLostAnswerAndNoCheck(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server, _, c := inMemory(t, fake.Config{})
+		c.Store.MaxAttempts = 3
+		manager, id := manage(t, c), segment(t)
+		server.Fault(func(r fake.Request) fake.Fault {
+			switch {
+			case r.Op == fake.Insert && r.Number == 1:
+				return fake.Fault{DropAfter: true}
+			case r.Op == fake.Get:
+				return fake.Fault{Status: 503}
+			}
+			return fake.Fault{}
+		})
+		err := manager.UploadSegment(t.Context(), id, []byte("ours"))
+		assert.Equal(t, walstorage.ErrUnavailable, walstorage.KindOf(err), "%v", err)
+
+		server.Fault(nil)
+		assert.NoError(t, manager.UploadSegment(t.Context(), id, []byte("ours")))
+		assert.ErrorIs(t, manager.UploadSegment(t.Context(), id, []byte("other")), walstorage.ErrSegmentExists)
+	})
+}
+
+// C15: the service takes one write a second of one name, and answers 429 to the others. A race for one name ends with one
+// winner, the rest learn that it exists, and nobody storms.
+func TestRaceForAHotName(t *testing.T) {
+	const racers = 16
+	synctest.Test(t, func(t *testing.T) {
+		server, _, c := inMemory(t, fake.Config{WriteInterval: time.Second})
+		c.Store.Seed = 1
+		manager, id := manage(t, c), segment(t)
+		began := time.Now()
+		errs := make([]error, racers)
+		var all sync.WaitGroup
+		for i := range racers {
+			all.Go(func() { errs[i] = manager.UploadSegment(t.Context(), id, []byte{byte(i)}) })
+		}
+		all.Wait()
+		winners := 0
+		stored, _ := server.Object(bucket, key(t, id))
+		for i, err := range errs {
+			if err == nil {
+				winners++
+				assert.Equal(t, []byte{byte(i)}, stored)
+				continue
+			}
+			assert.ErrorIs(t, err, walstorage.ErrSegmentExists)
+		}
+		assert.Equal(t, 1, winners)
+		assert.Less(t, server.Count(fake.Insert), 10*racers)
+		assert.Less(t, time.Since(began), 10*time.Second)
+	})
+}
+
+// J10: each attempt sends the same bytes.
+func TestEachAttemptSendsTheSameBytes(t *testing.T) {
+	server, c := serveTLS(t, fake.Config{})
+	manager, id := manage(t, c), segment(t)
+	server.Fault(faults(fake.Insert, fake.Fault{Status: 500, Reason: "backendError"}, fake.Fault{Drop: true}))
+	data := make([]byte, 300_000)
+	for i := range data {
+		data[i] = byte(i * 7)
+	}
+
+	require.NoError(t, manager.UploadSegment(t.Context(), id, data))
+	want := string(data)
+	clear(data) // ours again
+
+	var sent []string
+	for _, r := range server.Requests() {
+		if r.Op == fake.Insert && len(r.Body) > 0 {
+			sent = append(sent, string(r.Media()))
+		}
+	}
+	require.Len(t, sent, 2) // the one that was dropped before its body was read has none
+	assert.Equal(t, want, sent[0])
+	assert.Equal(t, want, sent[1])
+}
+
+// K1, K2 (W4): what arrives with another checksum than was sent is refused and not stored.
+func TestWrongChecksumIsRefused(t *testing.T) {
+	server, url := serve(t, fake.Config{})
+	err := open(t, config(url)).Put(t.Context(), "k", objectstore.NewBody([]byte("data")), checksum([]byte("other")))
+	assert.Equal(t, walstorage.ErrCorrupt, walstorage.KindOf(err), "%v", err)
+	assert.Empty(t, server.Keys(bucket))
+}
+
+// An object whose checksum is not told is compared byte by byte.
+func TestStatWithoutChecksum(t *testing.T) {
+	server, url := serve(t, fake.Config{})
+	driver := open(t, config(url))
+	server.Store(bucket, "there", []byte("data"))
+	server.Store(bucket, "empty", nil)
+	for key, want := range map[string]bool{"there": true, "empty": true} {
+		object, err := driver.Stat(t.Context(), key)
+		require.NoError(t, err)
+		assert.Equal(t, want, object.HasCRC32C)
+		assert.WithinDuration(t, time.Now(), object.Stored, time.Minute)
+	}
+	server.Fault(always(fake.Get, fake.Fault{CRC32C: "none"}))
+	object, err := driver.Stat(t.Context(), "there")
+	require.NoError(t, err)
+	assert.False(t, object.HasCRC32C)
+
+	manager, id := manage(t, config(url)), segment(t)
+	server.Store(bucket, key(t, id), []byte("ours"))
+	assert.NoError(t, manager.UploadSegment(t.Context(), id, []byte("ours")))
+	assert.ErrorIs(t, manager.UploadSegment(t.Context(), id, []byte("ruos")), walstorage.ErrSegmentExists)
+}
+
+// W9, F6: each key has its own answer.
+func TestDeleteReadsEachKey(t *testing.T) {
+	server, url := serve(t, fake.Config{})
+	statuses := map[string]fake.Fault{
+		"a": {Status: 403, Reason: "forbidden"}, "b": {Status: 500}, "c": {Status: 429}, "e": {Status: 400},
+		"f": {Document: `{"error":{"code":500}}`}, "g": {Document: "<html>hello</html>"}, "h": {Drop: true},
+		"i": {Document: "null"}, "j": {DropAfter: true}, "k": {Truncate: 1},
+	}
+	keys := []string{"a", "b", "c", "d", "e", "f", "g", "h", "i", "j"}
+	for _, key := range keys {
+		if key != "d" { // is not there
+			server.Store(bucket, key, nil)
+		}
+	}
+	server.Fault(func(r fake.Request) fake.Fault { return statuses[r.Key] })
+
+	err := open(t, config(url)).Delete(t.Context(), keys)
+
+	var partial *objectstore.DeleteError
+	require.ErrorAs(t, err, &partial)
+	got := map[string]error{}
+	for _, failure := range partial.Failures {
+		got[failure.Key] = walstorage.KindOf(failure.Err)
+	}
+	assert.Equal(t, map[string]error{
+		"a": walstorage.ErrAccessDenied, "b": walstorage.ErrUnavailable, "c": walstorage.ErrUnavailable, "e": nil,
+		"f": walstorage.ErrUnavailable, "g": walstorage.ErrUnavailable, "h": walstorage.ErrUnavailable, "j": walstorage.ErrUnavailable,
+	}, got)
+}
+
+// F7 (W8, W9): a context that ends in the middle of a batch names the keys that are not done, and so many requests are
+// under way at once and not more.
+func TestCancelledDelete(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server, network, c := inMemory(t, fake.Config{})
+		driver := open(t, c)
+		var keys []string
+		for i := range 100 {
+			keys = append(keys, fmt.Sprintf("%02d", i))
+			server.Store(bucket, keys[i], nil)
+		}
+		server.Fault(always(fake.Delete, fake.Fault{Delay: time.Second}))
+		ctx, cancel := context.WithTimeout(t.Context(), 2500*time.Millisecond)
+		defer cancel()
+
+		err := driver.Delete(ctx, keys)
+
+		var partial *objectstore.DeleteError
+		require.ErrorAs(t, err, &partial)
+		assert.Len(t, partial.Failures, 100-2*16)
+		for _, failure := range partial.Failures {
+			assert.Equal(t, context.DeadlineExceeded, failure.Err)
+		}
+		assert.Equal(t, 3*16, server.Count(fake.Delete))
+		assert.LessOrEqual(t, network.Dialled(), 16)
+	})
+}
+
+// A service in trouble is not asked once for each key, and what it deleted is not deleted again.
+func TestDeleteDuringAnOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server, _, c := inMemory(t, fake.Config{})
+		manager := manage(t, c)
+		ids := make([]walstorage.SegmentID, 100)
+		for i := range ids {
+			ids[i] = segment(t)
+			server.Store(bucket, key(t, ids[i]), nil)
+		}
+		server.Fault(func(r fake.Request) fake.Fault {
+			if 20 < r.Number && r.Number <= 60 {
+				return fake.Fault{Status: 503, Delay: time.Millisecond}
+			}
+			return fake.Fault{Delay: time.Millisecond}
+		})
+		require.NoError(t, manager.DeleteSegments(t.Context(), ids...))
+		assert.Empty(t, server.Keys(bucket))
+		assert.LessOrEqual(t, server.Count(fake.Delete), 140, "each key that was refused, once more")
+	})
+}
+
+// E13, J16, J11 (W10): what is no whole list is an error and never the end of one.
+func TestBrokenLists(t *testing.T) {
+	tests := map[string]struct {
+		script []fake.Fault
+		kind   error // of the list, walstorage.ErrClosed for success
+		pages  int
+	}{
+		"a 503 between":           {[]fake.Fault{{}, {Status: 503}}, walstorage.ErrClosed, 5},
+		"an error document":       {[]fake.Fault{{}, {Document: `{"error":{"code":500,"message":"no"}}`}}, walstorage.ErrClosed, 5},
+		"cut":                     {[]fake.Fault{{}, {Document: `{"kind":"storage#objects","items":[{"na`}}, walstorage.ErrClosed, 5},
+		"an answer from a proxy":  {[]fake.Fault{{}, {Document: "<html>hello</html>"}}, walstorage.ErrClosed, 5},
+		"dropped":                 {[]fake.Fault{{}, {Drop: true}}, walstorage.ErrClosed, 5},
+		"an empty page":           {[]fake.Fault{{}, {Empty: true}}, walstorage.ErrClosed, 5},
+		"a repeated token":        {[]fake.Fault{{Token: "YQ=="}, {Token: "YQ=="}, {Token: "YQ=="}}, nil, 2},
+		"empty pages for ever":    {[]fake.Fault{{Token: "YQ==", Empty: true}, {Token: "YQ==", Empty: true}, {Token: "YQ==", Empty: true}}, nil, 2},
+		"an empty page, the last": {[]fake.Fault{{}, {Document: "{}"}}, walstorage.ErrClosed, 2},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				server, _, c := inMemory(t, fake.Config{PageSize: 2})
+				manager := manage(t, c)
+				for range 6 {
+					server.Store(bucket, key(t, segment(t)), []byte("x"))
+				}
+				server.Store(bucket, "c/1/odd & <key>\x01", []byte("foreign"))
+				server.Fault(faults(fake.List, test.script...))
+
+				found := map[walstorage.SegmentID]bool{}
+				var failed error
+				for info, err := range manager.ListSegments(t.Context(), walstorage.ListOptions{}) {
+					if failed = err; err == nil {
+						found[info.ID] = true
+					}
+				}
+
+				assert.Equal(t, test.pages, server.Count(fake.List))
+				if errors.Is(test.kind, walstorage.ErrClosed) {
+					require.NoError(t, failed)
+					if name != "an empty page, the last" {
+						assert.Len(t, found, 6)
+					}
+					return
+				}
+				require.Error(t, failed)
+				assert.Equal(t, test.kind, walstorage.KindOf(failed), "%v", failed)
+			})
+		})
+	}
+}
+
+// J11, J15, D12, D13, D14 (W6): a body that ends early, stalls, or is of another range is tried again, each time by one
+// request, and never passes.
+func TestBrokenReads(t *testing.T) {
+	tests := map[string]fake.Fault{
+		"short, length promised": {Truncate: 600},
+		"short with a clean end": {Truncate: 600, Cut: true},
+		"nothing at all":         {Truncate: 1000, Cut: true},
+		"stalled":                {StallAfter: 10},
+		"the whole object":       {IgnoreRange: true},
+		"a range with no name":   {ContentRange: "bytes"},
+		"another range":          {ContentRange: "bytes 0-999/2000"},
+		"a shorter range":        {ContentRange: "bytes 100-500/2000"},
+		"dropped":                {Drop: true},
+		"503":                    {Status: 503},
+		"503 before the request": {Status: 503, Early: true},
+		"headers never come":     {Wait: make(chan struct{})},
+		"an answer from a proxy": {Document: "<html>hello</html>"},
+	}
+	for name, fault := range tests {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				if fault.Wait != nil {
+					fault.Wait = make(chan struct{}) // of this bubble
+				}
+				server, _, c := inMemory(t, fake.Config{})
+				c.StallTimeout, c.Store.AttemptTimeout = 2*time.Second, time.Minute
+				manager, id := manage(t, c), segment(t)
+				object := make([]byte, 2000)
+				for i := range object {
+					object[i] = byte(i * 3)
+				}
+				server.Store(bucket, key(t, id), object)
+				server.Fault(faults(fake.Read, fault))
+				began := time.Now()
+
+				dst := make([]byte, 1000)
+				require.NoError(t, manager.FetchSegment(t.Context(), id, 100, dst))
+
+				assert.Equal(t, object[100:1100], dst)
+				assert.Equal(t, 2, server.Count(fake.Read))
+				assert.Less(t, time.Since(began), 5*time.Second, "a stall is noticed long before the attempt's deadline")
+			})
+		})
+	}
+}
+
+// J20: the reader of the SDK asks for the rest of a body that breaks off, at once and whatever its retries are set to. An
+// attempt is one request all the same.
+func TestNoSecondRequestInAnAttempt(t *testing.T) {
+	server, url := serve(t, fake.Config{})
+	server.Store(bucket, "there", make([]byte, 2000))
+	server.Fault(always(fake.Read, fake.Fault{Truncate: 600}))
+	driver := open(t, config(url))
+	for range 10 {
+		err := driver.Get(t.Context(), "there", 100, make([]byte, 1000))
+		assert.Equal(t, walstorage.ErrUnavailable, walstorage.KindOf(err))
+		assert.ErrorContains(t, err, "broke off", "what happened, not what came of asking again")
+	}
+	assert.Equal(t, 10, server.Count(fake.Read))
+}
+
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// What a service that has lost its mind may send under the right status is no success.
+func TestOddAnswers(t *testing.T) {
+	tests := map[string]struct {
+		op     string
+		header http.Header
+		status int
+		body   string
+		length int64
+		kind   error
+	}{
+		"a longer body":                  {fake.Read, http.Header{"Content-Range": {"bytes 0-3/10"}}, 206, "0123456", -1, walstorage.ErrUnavailable},
+		"a length that is not the range": {fake.Read, http.Header{"Content-Range": {"bytes 0-3/10"}, "Content-Length": {"3"}}, 206, "012", 3, walstorage.ErrUnavailable},
+		"an object that ends":            {fake.Read, http.Header{"Content-Range": {"bytes 0-2/3"}}, 206, "012", 3, walstorage.ErrInvalidRange},
+		"204 to a read":                  {fake.Read, http.Header{}, 204, "", 0, walstorage.ErrUnavailable},
+		"204 to a stat":                  {fake.Get, http.Header{}, 204, "", 0, walstorage.ErrUnavailable},
+		"another object":                 {fake.Get, http.Header{}, 200, `{"name":"other","size":"4"}`, -1, walstorage.ErrUnavailable},
+		"a size that is no number":       {fake.Get, http.Header{}, 200, `{"name":"there","size":"four"}`, -1, walstorage.ErrUnavailable},
+		"204 to a list":                  {fake.List, http.Header{}, 204, "", 0, walstorage.ErrUnavailable},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			c := config("http://fake.invalid")
+			c.HTTPClient = &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+				return &http.Response{
+					StatusCode: test.status, Header: test.header, Body: io.NopCloser(strings.NewReader(test.body)),
+					ContentLength: test.length, Request: r,
+				}, nil
+			})}
+			err := operations[test.op](t.Context(), open(t, c))
+			assert.Equal(t, test.kind, walstorage.KindOf(err), "%v", err)
+		})
+	}
+}
+
+// C9, J14, J13: an upload to a server that reads nothing, or never answers, ends by the watch and is tried again.
+func TestStalledUpload(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server, _, c := inMemory(t, fake.Config{})
+		c.StallTimeout, c.Store.AttemptTimeout = 2*time.Second, time.Minute
+		manager, id := manage(t, c), segment(t)
+		server.Fault(faults(fake.Insert, fake.Fault{Wait: make(chan struct{})}))
+		began := time.Now()
+
+		require.NoError(t, manager.UploadSegment(t.Context(), id, make([]byte, 300_000)))
+
+		assert.Equal(t, 2, server.Count(fake.Insert))
+		assert.Less(t, time.Since(began), 5*time.Second)
+	})
+}
+
+// An answer that comes before the body was read ends the upload, whether it is an error or calls itself a success, and the
+// body is not touched any more (W5). After a success the SDK by itself would wait for ever.
+func TestEarlyAnswerToAnUpload(t *testing.T) {
+	data := make([]byte, 4<<20)
+	tests := map[string]fake.Fault{
+		"503": {Early: true, Status: 503},
+		"200": {Early: true, Document: fmt.Sprintf(`{"name":"k","size":"%d"}`, len(data))},
+	}
+	for name, fault := range tests {
+		t.Run(name, func(t *testing.T) {
+			server, url := serve(t, fake.Config{})
+			driver := open(t, config(url))
+			server.Fault(always(fake.Insert, fault))
+			began := time.Now()
+			for range 10 {
+				body := objectstore.NewBody(data)
+				err := driver.Put(t.Context(), "k", body, checksum(data))
+				body.Revoke()
+				data[0]++ // ours again; the race detector watches
+				assert.Equal(t, walstorage.ErrUnavailable, walstorage.KindOf(err), "%v", err)
+			}
+			assert.Less(t, time.Since(began), 5*time.Second)
+			assert.Empty(t, server.Keys(bucket))
+		})
+	}
+}
+
+// J7: a server that is down is unavailable, and its coming back is noticed.
+func TestConnectionRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server, network, c := inMemory(t, fake.Config{})
+		manager, id := manage(t, c), segment(t)
+		network.Refuse(true)
+		time.AfterFunc(3*time.Second, func() { network.Refuse(false) })
+		require.NoError(t, manager.UploadSegment(t.Context(), id, []byte("data")))
+		assert.Equal(t, 1, server.Count(fake.Insert))
+	})
+}
+
+// W8: a context that has ended ends the call with its own error, whatever the operation.
+func TestContexts(t *testing.T) {
+	for op, call := range operations {
+		t.Run(op, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				server, _, c := inMemory(t, fake.Config{})
+				server.Store(bucket, "there", []byte("data"))
+				driver := open(t, c)
+				server.Fault(always(op, fake.Fault{Wait: make(chan struct{})}))
+
+				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+				defer cancel()
+				assert.Equal(t, context.DeadlineExceeded, unbatched(call(ctx, driver)))
+				assert.Equal(t, context.DeadlineExceeded, unbatched(call(ctx, driver)), "no request once it has ended")
+				assert.Equal(t, 1, server.Count(op))
+			})
+		})
+	}
+}
+
+// W12: a driver that is closed says so.
+func TestClosed(t *testing.T) {
+	_, url := serve(t, fake.Config{})
+	driver := open(t, config(url))
+	require.NoError(t, driver.Close())
+	for op, call := range operations {
+		assert.Equal(t, walstorage.ErrClosed, walstorage.KindOf(unbatched(call(t.Context(), driver))), op)
+	}
+	assert.Equal(t, walstorage.ErrClosed, walstorage.KindOf(driver.Warm(t.Context())))
+}

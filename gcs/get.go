@@ -1,0 +1,116 @@
+package gcs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"net/http/httptrace"
+	"slices"
+	"strings"
+	"sync"
+
+	"cloud.google.com/go/storage"
+
+	"github.com/walhop/walhop/internal/stall"
+	"github.com/walhop/walhop/walstorage"
+)
+
+// Get implements objectstore.Driver (W6): one request, whose answer has to be 206 with exactly the range asked for. What
+// the service sends is counted, since a body may end early and look complete.
+func (d *Driver) Get(ctx context.Context, key string, offset int64, dst []byte) error {
+	if len(dst) == 0 {
+		return ctx.Err()
+	}
+	if offset < 0 || offset > math.MaxInt64-int64(len(dst)) {
+		return walstorage.NewError(walstorage.ErrInvalidRange, fmt.Errorf("gcs: no object has %d bytes from %d on", len(dst), offset))
+	}
+	x := &exchange{op: opGet, offset: offset, last: offset + int64(len(dst)) - 1}
+	err := d.call(ctx, x, func(ctx context.Context, w *stall.Watch) error {
+		reader, err := d.open(ctx, key, offset, int64(len(dst)))
+		if err != nil {
+			return err
+		}
+		// Close gives up a connection whose answer has not been read to its end.
+		defer func() { _ = reader.Close() }()
+		if err := checkReader(reader, offset, int64(len(dst))); err != nil {
+			return err
+		}
+		if err := w.ReadFull(reader, dst); err != nil {
+			if x.broke != nil {
+				return broken(x.broke)
+			}
+			return err
+		}
+		return nil
+	})
+	return d.missing(ctx, err)
+}
+
+// open sends the request. Objects are asked for as they are stored (K6): through our transport that is its affair, and a
+// client of the caller's that reads by the JSON API refuses to, before it sends anything.
+func (d *Driver) open(ctx context.Context, key string, offset, length int64) (*storage.Reader, error) {
+	object := d.bucket.Object(key)
+	if !d.seesAnswers && !d.plainReads.Load() {
+		reader, err := object.ReadCompressed(true).NewRangeReader(ctx, offset, length)
+		if err == nil || !strings.Contains(err.Error(), "Accept-Encoding") {
+			return reader, err
+		}
+		d.plainReads.Store(true)
+	}
+	return object.NewRangeReader(ctx, offset, length)
+}
+
+// checkReader compares what the SDK tells of an answer with the range asked for: our transport has seen more of it, and a
+// client of the caller's has not.
+func checkReader(reader *storage.Reader, offset, length int64) error {
+	switch remain := reader.Remain(); {
+	case reader.Attrs.StartOffset != offset:
+		return odd(fmt.Sprintf("an answer begins at %d, not at %d", reader.Attrs.StartOffset, offset))
+	case reader.Attrs.Size < offset+length && reader.Attrs.Size >= 0:
+		return walstorage.NewError(walstorage.ErrInvalidRange, fmt.Errorf("gcs: bytes %d to %d of an object of %d", offset, offset+length-1, reader.Attrs.Size))
+	case remain >= 0 && remain != length:
+		return odd(fmt.Sprintf("an answer has %d bytes, not %d", remain, length))
+	}
+	return nil
+}
+
+// once returns a context for an attempt that may send one request. Our transport sees to that; that of a client of the
+// caller's is watched, and the attempt ended when a second request is about to go to a host that has answered.
+func (d *Driver) once(ctx context.Context, x *exchange) context.Context {
+	if d.seesAnswers || x.op != opGet && x.op != opList {
+		return ctx
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	var mu sync.Mutex
+	var asked string // the host: that of a token is another one
+	var answered []string
+	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		GetConn: func(host string) {
+			mu.Lock()
+			defer mu.Unlock()
+			asked = host
+			if slices.Contains(answered, host) {
+				x.again.Store(true)
+				cancel(errAgain)
+			}
+		},
+		GotFirstResponseByte: func() {
+			mu.Lock()
+			defer mu.Unlock()
+			answered = append(answered, asked)
+		},
+	})
+}
+
+// missing decides between a missing object and a missing bucket where the answer has left that open (W7): a second
+// request asks for the bucket. err is what a request about an object has come to.
+func (d *Driver) missing(ctx context.Context, err error) error {
+	if !errors.Is(err, walstorage.ErrSegmentNotFound) || saysObject(err) {
+		return err
+	}
+	if bucketErr := d.bucketExists(ctx); bucketErr != nil {
+		return bucketErr
+	}
+	return err
+}

@@ -1,0 +1,45 @@
+package gcs
+
+import (
+	"context"
+	"errors"
+
+	"cloud.google.com/go/storage"
+	"google.golang.org/api/iterator"
+
+	"github.com/walhop/walhop/internal/stall"
+	"github.com/walhop/walhop/walstorage"
+	"github.com/walhop/walhop/walstorage/objectstore"
+)
+
+// List implements objectstore.Driver (W10): one page, of as many objects as the service likes. Only what is needed of each
+// is asked for.
+func (d *Driver) List(ctx context.Context, prefix, token string) (page []objectstore.Object, next string, err error) {
+	x := &exchange{op: opList}
+	err = d.call(ctx, x, func(ctx context.Context, _ *stall.Watch) error {
+		query := &storage.Query{Prefix: prefix, Projection: storage.ProjectionNoACL}
+		if err := query.SetAttrSelection([]string{"Name", "Size", "Created"}); err != nil {
+			return walstorage.NewError(nil, err)
+		}
+		objects := d.bucket.Objects(ctx, query)
+		info := objects.PageInfo()
+		info.Token = token
+		for more := true; more; more = info.Remaining() > 0 {
+			attrs, err := objects.Next()
+			switch {
+			case errors.Is(err, iterator.Done):
+			case err != nil && x.again.Load(): // the page was empty and not the last, and the iterator wanted the next
+			case err != nil:
+				return err
+			default:
+				page = append(page, objectstore.Object{Key: attrs.Name, Size: attrs.Size, Stored: attrs.Created})
+			}
+		}
+		next = info.Token
+		return nil
+	})
+	if err != nil {
+		return nil, "", err
+	}
+	return page, next, nil
+}

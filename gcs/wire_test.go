@@ -1,0 +1,284 @@
+package gcs_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/walhop/walhop/gcs"
+	fake "github.com/walhop/walhop/internal/fakes/gcs"
+	"github.com/walhop/walhop/walstorage"
+	"github.com/walhop/walhop/walstorage/objectstore"
+)
+
+// serveTLS starts a fake over TLS, and a client that trusts it.
+func serveTLS(t *testing.T, cfg fake.Config) (*fake.Server, gcs.Config) {
+	cfg.Buckets = append(cfg.Buckets, bucket)
+	server := fake.New(cfg)
+	listening := httptest.NewUnstartedServer(server)
+	listening.Config.ErrorLog = log.New(io.Discard, "", 0)
+	listening.StartTLS()
+	t.Cleanup(listening.Close)
+	c := config(listening.URL)
+	c.HTTPClient = listening.Client()
+	return server, c
+}
+
+// allowed are the headers that a request may have, by operation.
+func allowed(op string) []string {
+	headers := []string{"Accept-Encoding", "Authorization", "Host", "User-Agent", "X-Goog-Api-Client"}
+	switch op {
+	case fake.Insert:
+		return append(headers, "Content-Type")
+	case fake.Read:
+		headers = append(headers, "Range")
+	}
+	return append(headers, "X-Goog-Gcs-Idempotency-Token")
+}
+
+// J24: over TLS an upload is one request, which creates and does not replace (W2), and whose checksum the service is to
+// verify (W4).
+func TestWireFormOverTLS(t *testing.T) {
+	server, c := serveTLS(t, fake.Config{})
+	driver := open(t, c)
+	for size, name := range map[int]string{0: "a/empty.wal", 20: "a/small.wal", 1 << 20: "a/large.wal"} {
+		data := make([]byte, size)
+		for i := range data {
+			data[i] = byte(i * 5)
+		}
+		before := len(server.Requests())
+
+		require.NoError(t, driver.Put(t.Context(), name, objectstore.NewBody(data), checksum(data)))
+
+		requests := server.Requests()[before:]
+		require.Len(t, requests, 1, "one request for an upload")
+		r := requests[0]
+		assert.Equal(t, fake.Insert, r.Op)
+		assert.Equal(t, "HTTP/1.1", r.Proto)
+		assert.Equal(t, "multipart", r.Query.Get("uploadType"))
+		assert.Equal(t, "0", r.Query.Get("ifGenerationMatch"))
+		assert.Equal(t, name, r.Key)
+		assert.Equal(t, string(data), string(r.Media()))
+		var metadata map[string]string
+		require.NoError(t, json.Unmarshal(r.Metadata(), &metadata))
+		assert.Equal(t, map[string]string{
+			"bucket": bucket, "name": name, "contentType": "application/octet-stream", "crc32c": encoded(data),
+		}, metadata)
+		assert.Equal(t, []string{"chunked"}, r.TransferEncoding, "sent as it is read")
+		assert.Equal(t, token, r.Token())
+		for header := range r.Header {
+			assert.Contains(t, allowed(r.Op), header)
+		}
+	}
+}
+
+// encoded is a checksum as the service writes it.
+func encoded(data []byte) string {
+	sum := checksum(data)
+	text, _ := json.Marshal([]byte{byte(sum >> 24), byte(sum >> 16), byte(sum >> 8), byte(sum)})
+	return string(text[1 : len(text)-1])
+}
+
+// Each other operation is one request too, of what is needed and no more, and has no header that is not expected.
+func TestWireFormOfTheOtherOperations(t *testing.T) {
+	server, c := serveTLS(t, fake.Config{})
+	server.Store(bucket, "a/1", []byte("0123456789"))
+	driver := open(t, c)
+
+	dst := make([]byte, 4)
+	require.NoError(t, driver.Get(t.Context(), "a/1", 3, dst))
+	assert.Equal(t, "3456", string(dst))
+	object, err := driver.Stat(t.Context(), "a/1")
+	require.NoError(t, err)
+	assert.Equal(t, int64(10), object.Size)
+	assert.Equal(t, checksum([]byte("0123456789")), object.CRC32C)
+	page, next, err := driver.List(t.Context(), "a/", "")
+	require.NoError(t, err)
+	require.Len(t, page, 1)
+	assert.Equal(t, int64(10), page[0].Size)
+	assert.False(t, page[0].Stored.IsZero())
+	assert.Empty(t, next)
+	require.NoError(t, driver.Delete(t.Context(), []string{"a/1", "a/2"}))
+	assert.Empty(t, server.Keys(bucket))
+
+	requests := server.Requests()
+	require.Len(t, requests, 5)
+	want := []string{fake.Read, fake.Get, fake.List, fake.Delete, fake.Delete}
+	for i, r := range requests {
+		assert.Equal(t, want[i], r.Op)
+		assert.Equal(t, "HTTP/1.1", r.Proto)
+		assert.False(t, r.XML)
+		assert.Equal(t, token, r.Token())
+		for header := range r.Header {
+			assert.Contains(t, allowed(r.Op), header, r.Op)
+		}
+	}
+	assert.Equal(t, "bytes=3-6", requests[0].Header.Get("Range"))
+	assert.Equal(t, "gzip", requests[0].Header.Get("Accept-Encoding"), "bytes come back as they were put (K6)")
+	assert.Equal(t, "noAcl", requests[2].Query.Get("projection"))
+	assert.Regexp(t, `^nextPageToken,prefixes,items\((name|size|timeCreated)(,(name|size|timeCreated)){2}\)$`, requests[2].Query.Get("fields"))
+}
+
+// K6: what is gzip comes back as it was put.
+func TestGzipStaysGzip(t *testing.T) {
+	_, url := serve(t, fake.Config{})
+	driver := open(t, config(url))
+	data := []byte{0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 3, 1, 0, 0, 0xff, 0xff, 0, 0, 0, 0, 0, 0, 0, 0}
+	require.NoError(t, driver.Put(t.Context(), "k", objectstore.NewBody(data), checksum(data)))
+	dst := make([]byte, len(data))
+	require.NoError(t, driver.Get(t.Context(), "k", 0, dst))
+	assert.Equal(t, data, dst)
+}
+
+// The variable that the SDK takes an emulator's address from changes nothing: what is configured counts.
+func TestEmulatorVariableHasNoEffect(t *testing.T) {
+	t.Setenv("STORAGE_EMULATOR_HOST", "127.0.0.1:1")
+	server, url := serve(t, fake.Config{Tokens: []string{token}})
+	server.Store(bucket, "there", []byte("data"))
+	driver := open(t, config(url))
+	for op, call := range operations {
+		assert.NoError(t, call(t.Context(), driver), op)
+	}
+}
+
+// The package's own client speaks HTTP/1.1 although the server offers more, and uses its connections again, as many as
+// were open at once.
+func TestOwnTransport(t *testing.T) {
+	server := fake.New(fake.Config{Buckets: []string{bucket}})
+	var connections atomic.Int64
+	listening := httptest.NewUnstartedServer(server)
+	listening.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+		if state == http.StateNew {
+			connections.Add(1)
+		}
+	}
+	listening.Config.Protocols = new(http.Protocols)
+	listening.Config.Protocols.SetHTTP1(true)
+	listening.Config.Protocols.SetUnencryptedHTTP2(true)
+	listening.Start()
+	t.Cleanup(listening.Close)
+
+	// Fifty requests at once, twice: the second time no connection is opened, where net/http's two idle ones would not do.
+	driver := open(t, config(listening.URL))
+	arrived, gate := make(chan struct{}, 50), make(chan struct{})
+	var first int64
+	for round := range 2 {
+		server.Fault(func(fake.Request) fake.Fault {
+			arrived <- struct{}{}
+			return fake.Fault{Wait: gate}
+		})
+		var all sync.WaitGroup
+		for i := range 50 {
+			all.Go(func() {
+				data := []byte{byte(i)}
+				assert.NoError(t, driver.Put(t.Context(), fmt.Sprintf("%d/%d", round, i), objectstore.NewBody(data), checksum(data)))
+			})
+		}
+		for range 50 {
+			<-arrived
+		}
+		close(gate)
+		all.Wait()
+		gate = make(chan struct{})
+		if round == 0 {
+			first = connections.Load()
+			assert.Equal(t, int64(50), first)
+		}
+	}
+	assert.Equal(t, first, connections.Load())
+	for _, r := range server.Requests() {
+		assert.Equal(t, "HTTP/1.1", r.Proto)
+	}
+}
+
+// J25: a connection that the server has closed while nobody looked is nobody's concern.
+func TestClosedKeepAlive(t *testing.T) {
+	server := fake.New(fake.Config{Buckets: []string{bucket}})
+	listening := httptest.NewServer(server)
+	t.Cleanup(listening.Close)
+	driver := open(t, config(listening.URL))
+	server.Store(bucket, "there", []byte("data"))
+	for range 20 {
+		assert.NoError(t, driver.Get(t.Context(), "there", 0, make([]byte, 4)))
+		listening.CloseClientConnections()
+		_, err := driver.Stat(t.Context(), "there")
+		assert.NoError(t, err)
+		listening.CloseClientConnections()
+	}
+}
+
+// A certificate that nobody trusts is reported and not tried again: no time mends it.
+func TestUntrustedCertificate(t *testing.T) {
+	server, c := serveTLS(t, fake.Config{})
+	c.HTTPClient = nil
+	err := manage(t, c).UploadSegment(t.Context(), segment(t), []byte("data"))
+	require.Error(t, err)
+	assert.NoError(t, walstorage.KindOf(err))
+	assert.ErrorContains(t, err, "certificate")
+	assert.Empty(t, server.Requests())
+}
+
+// Warm opens connections that the first uploads then use.
+func TestWarm(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server, network, c := inMemory(t, fake.Config{})
+		driver := open(t, c)
+		server.Fault(always(fake.List, fake.Fault{Delay: time.Millisecond})) // so that they are under way at once
+		require.NoError(t, driver.Warm(t.Context()))
+		warm := network.Dialled()
+		assert.Equal(t, 8, warm)
+		assert.Equal(t, "1", server.Requests()[0].Query.Get("maxResults"))
+		var all sync.WaitGroup
+		for i := range 8 {
+			all.Go(func() {
+				data := []byte{byte(i)}
+				assert.NoError(t, driver.Put(t.Context(), fmt.Sprint(i), objectstore.NewBody(data), checksum(data)))
+			})
+		}
+		all.Wait()
+		assert.Equal(t, warm, network.Dialled())
+
+		for status, kind := range map[int]error{403: walstorage.ErrAccessDenied, 404: walstorage.ErrBucketNotFound, 503: walstorage.ErrUnavailable} {
+			server.Fault(always(fake.List, fake.Fault{Status: status, Reason: "any"}))
+			assert.Equal(t, kind, walstorage.KindOf(driver.Warm(t.Context())))
+		}
+	})
+}
+
+// H10: what the caller's context carries reaches the transport.
+func TestContextValues(t *testing.T) {
+	type valueKey struct{}
+	server, url := serve(t, fake.Config{})
+	server.Store(bucket, "there", []byte("data"))
+	c := config(url)
+	base := &http.Transport{}
+	t.Cleanup(base.CloseIdleConnections)
+	var mu sync.Mutex
+	var seen []any
+	c.HTTPClient = &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+		mu.Lock()
+		seen = append(seen, r.Context().Value(valueKey{}))
+		mu.Unlock()
+		return base.RoundTrip(r)
+	})}
+	driver := open(t, c)
+	ctx := context.WithValue(t.Context(), valueKey{}, "value")
+	for op, call := range operations {
+		assert.NoError(t, call(ctx, driver), op)
+	}
+	assert.Equal(t, slices.Repeat([]any{"value"}, len(operations)), seen)
+}
