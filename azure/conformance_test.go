@@ -191,6 +191,7 @@ func wrong(t *testing.T) map[string][]azure.Config {
 			at(func(c *azure.Config) { c.Endpoint = "http://localhost/#" + token }),
 			at(func(c *azure.Config) { c.Endpoint = "http://local host:%" + token }),
 			at(func(c *azure.Config) { c.AccountKey = "" }),
+			at(func(c *azure.Config) { c.AccountKey, c.Endpoint = "", "HTTP://localhost" }),
 			at(func(c *azure.Config) { c.AccountKey, c.Credential = "", &credential{} }),
 			ready(func(c *azure.Config) { c.Endpoint = "https://localhost" }),
 		},

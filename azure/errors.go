@@ -132,12 +132,13 @@ func (d *Driver) classify(ctx context.Context, a *attempt, op operation, err err
 		return own
 	}
 	var none *tokenError
+	var refused *azidentity.AuthenticationFailedError // of a ready client's credential
 	var certificate *tls.CertificateVerificationError
 	var final interface{ NonRetriable() } // what the SDK would not repeat either
 	switch {
 	case answered:
 		return walstorage.NewError(walstorage.ErrUnavailable, d.bare(err))
-	case errors.As(err, &none):
+	case errors.As(err, &none), errors.As(err, &refused):
 		return d.tokenless(ctx, err)
 	case errors.As(err, &certificate), errors.As(err, &final):
 		// No time will mend it: it is reported, and not retried.

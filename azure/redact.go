@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
@@ -81,7 +82,7 @@ func (d *Driver) bareAnswer(answer *azcore.ResponseError) (*azcore.ResponseError
 	message := ""
 	if raw.StatusCode >= 400 && raw.Body != nil { // the SDK has read it
 		if body, err := runtime.Payload(raw); err == nil {
-			message = d.scrub(messageOf(body))
+			message = d.scrub(messageOf(body), signatureOf(raw.Request)...)
 		}
 	}
 	if message != "" {
@@ -124,9 +125,9 @@ func messageOf(body []byte) string {
 var query = regexp.MustCompile(`\?[^\s"'<>?]*=[^\s"'<>]*`)
 
 // scrub takes queries and secrets out of a text.
-func (d *Driver) scrub(text string) string {
+func (d *Driver) scrub(text string, more ...string) string {
 	text = query.ReplaceAllString(text, "")
-	for _, secret := range d.secrets {
+	for _, secret := range slices.Concat(more, d.secrets) {
 		text = strings.ReplaceAll(text, secret, "REDACTED")
 	}
 	if d.tokens != nil {
@@ -135,6 +136,21 @@ func (d *Driver) scrub(text string) string {
 		}
 	}
 	return text
+}
+
+// signatureOf is what a request was authorised with, as its header has it.
+func signatureOf(request *http.Request) []string {
+	if request == nil {
+		return nil
+	}
+	_, signature, _ := strings.Cut(request.Header.Get("Authorization"), " ")
+	if signature == "" {
+		return nil
+	}
+	if _, mac, found := strings.Cut(signature, ":"); found && mac != "" { // of a shared key; before it is the account
+		return []string{mac}
+	}
+	return []string{signature}
 }
 
 // secretsOf lists the forms in which the signature of a SAS may stand in a text.

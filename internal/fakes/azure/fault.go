@@ -19,8 +19,9 @@ type Fault struct {
 	Early   bool
 	// Detail is the AuthenticationErrorDetail of the error document.
 	Detail string
-	// RetryAfter is the header of that name of the answer.
+	// RetryAfter and Location are the headers of these names of the answer.
 	RetryAfter string
+	Location   string
 	// Document is sent under the status of success in place of the right answer.
 	Document string
 
@@ -119,6 +120,9 @@ func (f *Fault) afterCommit(w http.ResponseWriter, r *http.Request) {
 func (f *Fault) fail(w http.ResponseWriter, r *http.Request) {
 	if f.RetryAfter != "" {
 		w.Header().Set("Retry-After", f.RetryAfter)
+	}
+	if f.Location != "" {
+		w.Header().Set("Location", f.Location)
 	}
 	(&problem{f.Status, f.Code, f.Message, f.Detail}).write(w, r.Method == http.MethodHead)
 }

@@ -176,6 +176,9 @@ func (p *problem) write(w http.ResponseWriter, head bool) {
 	if p.code != "" {
 		w.Header().Set("x-ms-error-code", p.code)
 	}
+	if p.status == http.StatusUnauthorized {
+		w.Header().Set("WWW-Authenticate", "Bearer authorization_uri=https://login.invalid/tenant/oauth2/authorize resource_id=https://storage.azure.com")
+	}
 	if head {
 		text = nil
 	}
