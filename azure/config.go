@@ -178,7 +178,7 @@ func (c *Config) checkPlace() error {
 		return invalid("Credential", "is set, and so is AccountKey")
 	case c.SAS != "" && c.Credential != nil:
 		return invalid("Credential", "is set, and so is SAS")
-	case c.AccountKey == "" && c.SAS == "" && len(c.Endpoint) > 4 && strings.EqualFold(c.Endpoint[:5], "http:"):
+	case c.AccountKey == "" && c.SAS == "" && strings.HasPrefix(strings.ToLower(c.Endpoint), "http:"):
 		return invalid("Endpoint", "begins with http://, over which no token may go: it needs AccountKey or SAS")
 	}
 	return nil
