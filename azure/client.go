@@ -2,18 +2,16 @@ package azure
 
 import (
 	"context"
-	"crypto/tls"
-	"net"
 	"net/http"
 	"net/url"
 	"strings"
-	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/Azure/azure-sdk-for-go/sdk/azidentity"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/container"
 
+	"github.com/walhop/walhop/internal/httpstore"
 	"github.com/walhop/walhop/walstorage"
 )
 
@@ -30,7 +28,10 @@ func (d *Driver) connect(ctx context.Context, config Config) error {
 		if config.HTTPClient != nil {
 			options.Transport = config.HTTPClient
 		} else {
-			d.own = transport(config)
+			d.own = &http.Transport{Proxy: http.ProxyFromEnvironment}
+			httpstore.Configure(d.own, httpstore.Settings{
+				Parallelism: config.Parallelism, DialTimeout: config.DialTimeout, ResponseHeaderTimeout: config.ResponseHeaderTimeout,
+			})
 			options.Transport = &http.Client{
 				Transport: d.own,
 				// A signature is good for one place, and an upload is one request.
@@ -66,22 +67,4 @@ func (d *Driver) connect(ctx context.Context, config Config) error {
 		d.secrets = secretsOf(u.RawQuery)
 	}
 	return nil
-}
-
-// transport is shaped for many small requests at once: HTTP/1.1, so that the loss of one connection is the loss of one
-// request, and so many idle connections that a burst finds them open (the SDK by itself keeps ten).
-func transport(config Config) *http.Transport {
-	protocols := new(http.Protocols)
-	protocols.SetHTTP1(true)
-	return &http.Transport{
-		Proxy:                 http.ProxyFromEnvironment,
-		DialContext:           (&net.Dialer{Timeout: config.DialTimeout, KeepAlive: 30 * time.Second}).DialContext,
-		TLSClientConfig:       &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}},
-		TLSHandshakeTimeout:   config.DialTimeout,
-		ResponseHeaderTimeout: config.ResponseHeaderTimeout,
-		MaxIdleConnsPerHost:   2 * config.Parallelism,
-		IdleConnTimeout:       90 * time.Second,
-		Protocols:             protocols,
-		DisableCompression:    true, // bytes come back as they were put
-	}
 }

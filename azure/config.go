@@ -11,6 +11,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/container"
 
+	"github.com/walhop/walhop/internal/httpstore"
 	"github.com/walhop/walhop/walstorage"
 	"github.com/walhop/walhop/walstorage/objectstore"
 )
@@ -160,8 +161,10 @@ func (c *Config) checkPlace() error {
 	if problem := wrongContainer(c.Container); problem != "" {
 		return invalid("Container", "%s", problem)
 	}
-	if problem := wrongEndpoint(c.Endpoint); problem != "" {
-		return invalid("Endpoint", "%s", problem)
+	if c.Endpoint != "" {
+		if problem := httpstore.WrongEndpoint(c.Endpoint); problem != "" {
+			return invalid("Endpoint", "%s", problem)
+		}
 	}
 	if c.AccountKey != "" {
 		if _, err := base64.StdEncoding.DecodeString(c.AccountKey); err != nil {
@@ -195,28 +198,6 @@ func wrongContainer(name string) string {
 		return fmt.Sprintf("%q has something else in it than lower case letters, digits and hyphens", name)
 	case strings.HasPrefix(name, "-") || strings.HasSuffix(name, "-") || strings.Contains(name, "--"):
 		return fmt.Sprintf("%q has a hyphen at an end or beside another", name)
-	}
-	return ""
-}
-
-// wrongEndpoint says what is wrong with an endpoint, "" if nothing is. It repeats nothing of it: a URL may hold a
-// password or a signature, which is one of the things that are wrong.
-func wrongEndpoint(endpoint string) string {
-	if endpoint == "" {
-		return ""
-	}
-	u, err := url.Parse(endpoint)
-	switch {
-	case err != nil:
-		return "is no URL"
-	case u.Scheme != "http" && u.Scheme != "https":
-		return "does not begin with http:// or https://"
-	case u.Hostname() == "":
-		return "has no host"
-	case u.User != nil:
-		return "has a user or a password in it, which have no use here"
-	case u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
-		return "has a query or a fragment; a signature belongs into SAS"
 	}
 	return ""
 }

@@ -527,6 +527,7 @@ func TestOddAnswers(t *testing.T) {
 		"an upload that is only OK":      {"PutBlob", http.Header{"Etag": {`"x"`}}, 200, "", 0, walstorage.ErrUnavailable},
 		"a longer body":                  {"GetBlob", part, 206, "0123456", -1, walstorage.ErrUnavailable},
 		"a length that is not the range": {"GetBlob", part, 206, "012", 3, walstorage.ErrUnavailable},
+		"a blob that was uncompressed":   {"GetBlob", part, 206, "0123", -1, nil},
 		"304":                            {"GetBlob", http.Header{}, 304, "", 0, nil},
 		"no size":                        {"GetBlobProperties", http.Header{"X-Ms-Blob-Type": {"BlockBlob"}}, 200, "", -1, walstorage.ErrUnavailable},
 		"no blob":                        {"GetBlobProperties", http.Header{"Content-Length": {"4"}}, 200, "", 4, walstorage.ErrUnavailable},
@@ -545,7 +546,7 @@ func TestOddAnswers(t *testing.T) {
 				}
 				return &http.Response{
 					StatusCode: test.status, Header: test.header, Body: io.NopCloser(body),
-					ContentLength: test.length, Request: r,
+					ContentLength: test.length, Request: r, Uncompressed: name == "a blob that was uncompressed",
 				}, nil
 			})}
 			err := operations[test.op](t.Context(), open(t, c))
@@ -638,6 +639,14 @@ func TestClosed(t *testing.T) {
 		assert.Equal(t, walstorage.ErrClosed, walstorage.KindOf(call(t.Context(), driver)), op)
 	}
 	assert.Equal(t, walstorage.ErrClosed, walstorage.KindOf(driver.Warm(t.Context())))
+}
+
+// W8: a context that has ended makes no driver.
+func TestNewDriverInVain(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := azure.NewDriver(ctx, config("http://localhost:1"))
+	assert.Equal(t, context.Canceled, err)
 }
 
 // J22: a clock that is wrong is named, since the service has no code for it, and so is a SAS whose time is over.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blob"
 
+	"github.com/walhop/walhop/internal/httpstore"
 	"github.com/walhop/walhop/walstorage"
 )
 
@@ -39,31 +40,16 @@ func (d *Driver) Get(ctx context.Context, key string, offset int64, dst []byte) 
 }
 
 // checkRange compares the answer's head with the range asked for. The SDK lets 200 and 304 pass (report
-// Azure/azure-sdk-for-go#24566).
+// Azure/azure-sdk-for-go#24566). Where a range begins at the end of a blob Azurite answers 206 with "bytes 10-9/10" and
+// nothing, which is walstorage.ErrInvalidRange like any other range that ends beyond it.
 func checkRange(answer *http.Response, offset, last int64) error {
 	switch {
 	case answer == nil:
 		return walstorage.NewError(nil, errors.New("azure: the client does not show its answers"))
 	case answer.StatusCode >= 300:
 		return walstorage.NewError(nil, fmt.Errorf("azure: the answer to a request for a range is %d", answer.StatusCode))
-	case answer.StatusCode != http.StatusPartialContent:
-		return walstorage.NewError(walstorage.ErrUnavailable, fmt.Errorf("azure: the answer to a request for a range is %d", answer.StatusCode))
 	case answer.Uncompressed:
 		return walstorage.NewError(nil, errors.New("azure: the HTTP client has uncompressed the blob"))
 	}
-	contentRange := answer.Header.Get("Content-Range")
-	var first, end, total int64
-	if _, err := fmt.Sscanf(contentRange, "bytes %d-%d/%d", &first, &end, &total); err != nil {
-		return walstorage.NewError(walstorage.ErrUnavailable, fmt.Errorf("azure: Content-Range %q", contentRange))
-	}
-	switch {
-	case first == offset && last >= total && end == total-1:
-		// Azurite sends "bytes 10-9/10", and nothing, where the range begins at the end.
-		return walstorage.NewError(walstorage.ErrInvalidRange, fmt.Errorf("azure: bytes %d to %d of a blob of %d", offset, last, total))
-	case first != offset || end != last:
-		return walstorage.NewError(walstorage.ErrUnavailable, fmt.Errorf("azure: Content-Range %q for bytes %d to %d", contentRange, offset, last))
-	case answer.ContentLength >= 0 && answer.ContentLength != last-offset+1:
-		return walstorage.NewError(walstorage.ErrUnavailable, fmt.Errorf("azure: Content-Length %d for %d bytes", answer.ContentLength, last-offset+1))
-	}
-	return nil
+	return httpstore.CheckRange(answer.StatusCode, answer.Header.Get("Content-Range"), answer.ContentLength, offset, last)
 }

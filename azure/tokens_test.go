@@ -28,13 +28,15 @@ import (
 type credential struct {
 	give func(ctx context.Context, number int) (azcore.AccessToken, error)
 
-	mu    sync.Mutex
-	asked int
+	mu     sync.Mutex
+	asked  int
+	scopes []string
 }
 
-func (c *credential) GetToken(ctx context.Context, _ policy.TokenRequestOptions) (azcore.AccessToken, error) {
+func (c *credential) GetToken(ctx context.Context, options policy.TokenRequestOptions) (azcore.AccessToken, error) {
 	c.mu.Lock()
 	c.asked++
+	c.scopes = append(c.scopes, options.Scopes...)
 	number := c.asked
 	c.mu.Unlock()
 	if c.give == nil {
@@ -56,7 +58,11 @@ func lasting(token string, life time.Duration) azcore.AccessToken {
 // withToken is a configuration for a fake in memory. Tokens go over https alone, and the network in memory has no TLS: the
 // client believes it has.
 func withToken(tb testing.TB, source azcore.TokenCredential) (*fake.Server, azure.Config) {
-	server, _, c := inMemory(tb, fake.Config{})
+	return withTokenFor(tb, "", source)
+}
+
+func withTokenFor(tb testing.TB, resource string, source azcore.TokenCredential) (*fake.Server, azure.Config) {
+	server, _, c := inMemory(tb, fake.Config{Resource: resource})
 	plain := c.HTTPClient.Transport
 	c.HTTPClient = &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
 		r = r.Clone(r.Context())
@@ -182,6 +188,23 @@ func TestRefusedToken(t *testing.T) {
 					refusals--
 				}
 				assert.Equal(t, test.attempts+refusals, server.Count("PutBlob"))
+			})
+		})
+	}
+}
+
+// A store that wants tokens for something else than storage says so, and gets one.
+func TestTokenForAnotherResource(t *testing.T) {
+	for answer, good := range map[string]bool{token: true, "worse": false} {
+		t.Run(answer, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				source := &credential{give: func(_ context.Context, number int) (azcore.AccessToken, error) {
+					return lasting([]string{"for storage", answer}[number-1], time.Hour), nil
+				}}
+				_, c := withTokenFor(t, "https://disks.invalid", source)
+				err := operations["PutBlob"](t.Context(), open(t, c))
+				assert.Equal(t, good, err == nil, "%v", err)
+				assert.Equal(t, []string{"https://storage.azure.com/.default", "https://disks.invalid/.default"}, source.scopes)
 			})
 		})
 	}

@@ -26,6 +26,8 @@ type Config struct {
 	// is.
 	Signatures []string
 	Tokens     []string
+	// Resource is what a refused token is told to be for. Default "https://storage.azure.com".
+	Resource string
 	// PageSize is the number of blobs in a page of a list, if the request names no smaller one. Default 5,000.
 	PageSize int
 	// NoCRC64 makes a server that refuses the header of the CRC-64, NoBatch one that knows no Blob Batch.
@@ -59,6 +61,9 @@ type blob struct {
 func New(cfg Config) *Server {
 	if cfg.Account == "" {
 		cfg.Account = "account"
+	}
+	if cfg.Resource == "" {
+		cfg.Resource = "https://storage.azure.com"
 	}
 	if cfg.PageSize == 0 {
 		cfg.PageSize = 5000
@@ -176,9 +181,6 @@ func (p *problem) write(w http.ResponseWriter, head bool) {
 	if p.code != "" {
 		w.Header().Set("x-ms-error-code", p.code)
 	}
-	if p.status == http.StatusUnauthorized {
-		w.Header().Set("WWW-Authenticate", "Bearer authorization_uri=https://login.invalid/tenant/oauth2/authorize resource_id=https://storage.azure.com")
-	}
 	if head {
 		text = nil
 	}
@@ -233,6 +235,10 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 	w.Header().Set("Date", time.Now().Add(s.cfg.Skew).UTC().Format(http.TimeFormat))
 	w.Header().Set("x-ms-request-id", "fake")
+	if strings.HasPrefix(r.Header.Get("Authorization"), "Bearer ") {
+		// Of use with status 401 alone, where the service sends it.
+		w.Header().Set("WWW-Authenticate", "Bearer authorization_uri=https://login.invalid/tenant/oauth2/authorize resource_id="+s.cfg.Resource)
+	}
 
 	s.mu.Lock()
 	s.counts[request.Op]++
