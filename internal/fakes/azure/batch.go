@@ -40,7 +40,7 @@ func (s *Server) batch(r *http.Request, request Request, body []byte, fault Faul
 	if err != nil || kind != "multipart/mixed" || !strings.HasPrefix(parameters["boundary"], "batch_") {
 		return nil, malformed
 	}
-	var answers []problem
+	var subs []*http.Request
 	var ids []string
 	parts := multipart.NewReader(bytes.NewReader(body), parameters["boundary"])
 	for {
@@ -48,7 +48,7 @@ func (s *Server) batch(r *http.Request, request Request, body []byte, fault Faul
 		if err == io.EOF {
 			break
 		}
-		if err != nil || len(ids) == maxParts || part.Header.Get("Content-Type") != "application/http" {
+		if err != nil || part.Header.Get("Content-Type") != "application/http" {
 			return nil, malformed
 		}
 		sub, err := http.ReadRequest(bufio.NewReader(part))
@@ -56,10 +56,22 @@ func (s *Server) batch(r *http.Request, request Request, body []byte, fault Faul
 			return nil, malformed
 		}
 		ids = append(ids, part.Header.Get("Content-ID"))
-		answers = append(answers, s.part(sub, request, fault))
+		subs = append(subs, sub)
 	}
-	if len(ids) == 0 {
+	var answers []problem
+	switch {
+	case len(ids) == 0:
 		return nil, malformed
+	case len(ids) > maxParts: // nothing is carried out, and one part without a number says so
+		ids, answers = []string{""}, []problem{{
+			status: 400, code: "ExceedsMaxBatchRequestCount",
+			message: "The batch operation exceeds maximum number of allowed subrequests.",
+		}}
+	}
+	if answers == nil {
+		for _, sub := range subs {
+			answers = append(answers, s.part(sub, request, fault))
+		}
 	}
 	var out bytes.Buffer
 	answer := multipart.NewWriter(&out)
@@ -71,7 +83,7 @@ func (s *Server) batch(r *http.Request, request Request, body []byte, fault Faul
 		if i == 0 && fault.ContentID != "" {
 			id = fault.ContentID
 		}
-		if !fault.NoContentID {
+		if !fault.NoContentID && id != "" {
 			header.Set("Content-ID", id)
 		}
 		part, err := answer.CreatePart(header)

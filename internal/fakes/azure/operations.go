@@ -73,6 +73,9 @@ func verify(r *http.Request, body []byte) *problem {
 		}
 	}
 	if told := r.Header.Get("Content-MD5"); told != "" && told != encodedMD5(body) {
+		if sum, err := base64.StdEncoding.DecodeString(told); err != nil || len(sum) != md5.Size {
+			return &problem{status: 400, code: "InvalidMd5", message: "The MD5 value specified in the request is invalid. The MD5 value must be 128 bits and Base64-encoded."}
+		}
 		return &problem{status: 400, code: "Md5Mismatch", message: "The MD5 value specified in the request did not match with the MD5 value calculated by the server."}
 	}
 	return nil
