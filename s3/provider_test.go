@@ -123,6 +123,8 @@ func TestProviderCodes(t *testing.T) {
 		{"minio", 400, "XMinioAdminBucketQuotaExceeded", walstorage.ErrNoSpace},
 		{"versitygw", 403, "QuotaExceeded", walstorage.ErrNoSpace},
 		{"versitygw", 507, "InsufficientStorage", walstorage.ErrNoSpace},
+		{"versitygw", 409, "ExistingObjectIsDirectory", walstorage.ErrUnavailable},
+		{"versitygw", 404, "XAdminUserNotFound", walstorage.ErrAccessDenied},
 		{"ceph", 403, "QuotaExceeded", walstorage.ErrNoSpace},
 		{"ceph", 403, "UserSuspended", walstorage.ErrAccessDenied},
 		{"seaweedfs", 503, "ErrTooManyRequest", walstorage.ErrUnavailable}, // by its status

@@ -34,9 +34,14 @@ func providers() []provider {
 			codes: map[string]error{
 				"QuotaExceeded":       walstorage.ErrNoSpace, // 403
 				"InsufficientStorage": walstorage.ErrNoSpace,
+				"XAdminUserNotFound":  walstorage.ErrAccessDenied, // 404
+				// 409, for every failure to put a file into its folder. No key of ours is a folder of others.
+				"ExistingObjectIsDirectory": walstorage.ErrUnavailable,
 			},
 			facts: []fact{
 				{conditional + ", over its posix backend", byMeasuring, "v1.8.0, 2026-11"},
+				{"a create fails with ExistingObjectIsDirectory while a delete removes its folder, and is repeated", byMeasuring, "v1.8.0, 2026-11"},
+				{"started without --iam-dir it answers 404 to an access key that it does not know", byMeasuring, "v1.8.0, 2026-11"},
 				{"before August 2026 several creates at once could all succeed", byReport, "versity/versitygw#2288"},
 				{"the bucket is in the host name only with --virtual-domain", byDocuments, "versity/versitygw cmd/versitygw/main.go"},
 				{"it closes a connection after each request unless started with --keep-alive", byMeasuring, "v1.8.0, 2026-11"},
