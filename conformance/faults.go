@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -78,14 +80,40 @@ type wire struct {
 	clean *faultproxy.Server
 	// direct is a handle on clean, made when it is first needed, by the goroutine of the case.
 	direct *handle
+
+	mu sync.Mutex
+	// contents are the segments that the case has made, by key: a proxy cannot ask a server for more of an object than
+	// its client has signed for.
+	contents map[string][]byte
+}
+
+// know tells the proxies what a segment holds.
+func (c *T) know(id walstorage.SegmentID, data []byte) {
+	key := c.key(id)
+	c.wire.mu.Lock()
+	defer c.wire.mu.Unlock()
+	c.wire.contents[key] = data
+}
+
+// whole returns the segment that a request reads, nil for one that is not known.
+func (w *wire) whole(r *http.Request) []byte {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for key, data := range w.contents {
+		if strings.HasSuffix(r.URL.Path, "/"+key) {
+			return data
+		}
+	}
+	return nil
 }
 
 // newWire makes the network of one case. It is taken down when everything else of the case has ended.
 func newWire(cfg FaultsConfig, c *T) *wire {
-	w := &wire{cfg: cfg, virtual: c.virtual && cfg.Handler != nil}
+	w := &wire{cfg: cfg, virtual: c.virtual && cfg.Handler != nil, contents: map[string][]byte{}}
 	behind := faultproxy.Config{
 		Host:      cfg.Host,
 		URL:       cfg.URL,
+		Whole:     w.whole,
 		Operation: func(r *http.Request) string { return string(cfg.Operation(r)) },
 	}
 	if w.virtual || cfg.URL == "" {

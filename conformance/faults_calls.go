@@ -25,6 +25,7 @@ const faultCallSize = 5000
 func (c *T) call(op walstorage.Op) faultCall {
 	c.wire.proxy.Script(nil)
 	clean, id, data := c.direct(), c.newID(), c.bytes(faultCallSize)
+	c.know(id, data)
 	call := faultCall{op: op, settled: func(situation string) { c.wantWhole(clean, id, data, situation) }}
 	if op == walstorage.OpUpload {
 		call.run = func(ctx context.Context, h *handle) error { return h.UploadSegment(ctx, id, data) }

@@ -131,6 +131,7 @@ func (h *faultHistory) step(i int) {
 		id := h.c.newID()
 		h.segments[id] = &knownSegment{data: h.c.bytes(1 + h.random.IntN(600)), absent: true}
 		h.ids = append(h.ids, id)
+		h.c.know(id, h.segments[id].data)
 		h.upload(ctx, id, h.segments[id].data)
 	case kind < 7:
 		id := h.pick()

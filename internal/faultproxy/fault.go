@@ -67,7 +67,8 @@ type Fault struct {
 	// FlipRequest and FlipAnswer change one bit in the middle of a body.
 	FlipRequest, FlipAnswer bool
 
-	// WholeObject takes the range out of the request, so that the server answers 200 with the whole object.
+	// WholeObject answers 200 with the whole object to a request for a range. Where Config.Whole does not know the object,
+	// the range is taken out of the request; a server that verifies a signature over it would refuse that.
 	WholeObject bool
 
 	// Edit changes the server's answer, on its way to the client. It is called from the goroutine of the request.

@@ -26,6 +26,8 @@ type Config struct {
 	Transport http.RoundTripper
 	// Host takes the place of the Host header. Default: what the client has sent.
 	Host string
+	// Whole returns the object that a request reads a range of, nil where it is not known. Default: nothing is known.
+	Whole func(*http.Request) []byte
 	// Operation names what a request asks for. Default: its method.
 	Operation func(*http.Request) string
 }
@@ -299,7 +301,11 @@ func (p *Proxy) forward(r *http.Request, body []byte, fault Fault) (answer *Answ
 		out.ContentLength = -1
 		out.TransferEncoding = r.TransferEncoding
 	}
-	if fault.WholeObject {
+	var whole []byte
+	if fault.WholeObject && p.cfg.Whole != nil {
+		whole = p.cfg.Whole(r)
+	}
+	if fault.WholeObject && whole == nil {
 		for _, name := range rangeHeaders {
 			out.Header.Del(name)
 		}
@@ -308,7 +314,8 @@ func (p *Proxy) forward(r *http.Request, body []byte, fault Fault) (answer *Answ
 		out.Host = p.cfg.Host
 	}
 	if p.cfg.Handler != nil {
-		return handle(p.cfg.Handler, out)
+		answer, err := handle(p.cfg.Handler, out)
+		return ignored(answer, whole), err
 	}
 	out.URL.Scheme, out.URL.Host = p.upstream.Scheme, p.upstream.Host
 	out.RequestURI = ""
@@ -324,7 +331,16 @@ func (p *Proxy) forward(r *http.Request, body []byte, fault Fault) (answer *Answ
 	if err != nil {
 		return nil, err
 	}
-	return &Answer{Status: got.StatusCode, Header: got.Header, Body: content}, nil
+	return ignored(&Answer{Status: got.StatusCode, Header: got.Header, Body: content}, whole), nil
+}
+
+// ignored makes the answer with a range of an object that with the whole of it, unless there is none.
+func ignored(answer *Answer, whole []byte) *Answer {
+	if answer != nil && whole != nil && answer.Status == http.StatusPartialContent {
+		answer.Status, answer.Body = http.StatusOK, whole
+		answer.Header.Del("Content-Range")
+	}
+	return answer
 }
 
 var errAborted = errors.New("the server has dropped the connection")
