@@ -15,6 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/walhop/walhop/examples/internal/threebrokers"
+	fakeazure "github.com/walhop/walhop/internal/fakes/azure"
 	fakes3 "github.com/walhop/walhop/internal/fakes/s3"
 	"github.com/walhop/walhop/walstorage"
 )
@@ -52,16 +53,38 @@ func TestStores(t *testing.T) {
 		require.Regexp(t, closingLine, out.String())
 		require.Contains(t, out.String(), "over file:///")
 	})
-	t.Run("s3", func(t *testing.T) {
-		fake, url := s3Store(t)
-		fake.Store("segments", "demo/of/others", []byte("not ours"))
-		var out bytes.Buffer
-		require.NoError(t, run(t.Context(), &out, small(url)), out.String())
-		require.Regexp(t, closingLine, out.String())
-		require.Contains(t, out.String(), "over s3://segments/demo, as cluster walhop-cluster-")
-		require.Regexp(t, `Put +\d+ requests +p50 .* 0 failed`, out.String())
-		require.Equal(t, []string{"demo/of/others"}, fake.Keys("segments"))
-	})
+	for name, open := range map[string]func(*testing.T) (fake, string){
+		"s3":     func(t *testing.T) (fake, string) { return s3Store(t) },
+		"azblob": func(t *testing.T) (fake, string) { return azureStore(t) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			fake, url := open(t)
+			fake.Store("segments", "demo/of/others", []byte("not ours"))
+			var out bytes.Buffer
+			require.NoError(t, run(t.Context(), &out, small(url)), out.String())
+			require.Regexp(t, closingLine, out.String())
+			require.Contains(t, out.String(), "over "+name+"://segments/demo, as cluster walhop-cluster-")
+			require.Regexp(t, `Put +\d+ requests +p50 .* 0 failed`, out.String())
+			require.Equal(t, []string{"demo/of/others"}, fake.Keys("segments"))
+		})
+	}
+}
+
+// fake is what the fakes of all stores have in common.
+type fake interface {
+	Keys(bucket string) []string
+	Store(bucket, key string, data []byte)
+}
+
+// azureStore is the same for Azure.
+func azureStore(t *testing.T) (*fakeazure.Server, string) {
+	t.Setenv("AZURE_STORAGE_KEY", "cGxhbnRlZC1zZWNyZXQ=")
+	t.Setenv("AZURE_STORAGE_SAS_TOKEN", "")
+	fake := fakeazure.New(fakeazure.Config{Containers: []string{"segments"}})
+	server := httptest.NewServer(fake)
+	t.Cleanup(server.Close)
+	t.Cleanup(fake.Close)
+	return fake, "azblob://segments/demo?account=account&endpoint=" + server.URL + "/account"
 }
 
 // A store that is slow is no error, even if little comes through it: the followers got everything all the same.

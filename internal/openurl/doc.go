@@ -1,7 +1,9 @@
 // Package openurl opens a store by its URL, for programs that take one on their command line:
 //
 //	file:///mnt/shared/segments
-//	s3://bucket/prefix?endpoint=http://127.0.0.1:9000&region=us-east-1&path_style=true
+//	s3://bucket/prefix?region=eu-central-1
+//	s3://bucket/prefix?endpoint=http://127.0.0.1:9000&path_style=true
+//	azblob://container/prefix?account=name
 //
 // A URL names a place and how to get there, and never a credential: those come from the environment, by the names that the
 // tools of each store use. A URL that seems to have one in it is refused, in words that do not repeat it (W11).
@@ -18,8 +20,20 @@
 //	endpoint     URL of a store that is not Amazon's
 //	region       such as eu-central-1; default: AWS_REGION or the profile's
 //	path_style   true: the bucket stands in the path and not in the host name, as most stores that are not Amazon's need it
+//	provider     the name of the store, where the endpoint does not show it: see s3.Config.Provider
 //	kms_key_id   the KMS key that new objects are encrypted with
 //	no_checksum  true: for old compatible stores that refuse checksum headers
+//
+// # azblob
+//
+// Azure Blob Storage, by package azure; what stands for the bucket is the container. Credentials: AZURE_STORAGE_KEY or
+// AZURE_STORAGE_SAS_TOKEN, as Azure's command line knows them, and where neither is set azidentity's default chain. Both
+// at once are refused, since tools do not agree on which of them counts. Connection strings are not read.
+//
+//	account      name of the storage account; default: AZURE_STORAGE_ACCOUNT
+//	endpoint     URL of the blob service in a sovereign cloud, of a private endpoint or of an emulator, such as
+//	             http://127.0.0.1:10000/devstoreaccount1
+//	md5          true: the MD5 of the body is sent, for servers that refuse its CRC-64
 //
 // The package imports every backend, and so the SDKs of all of them. It is for programs alone: no package that a broker
 // compiles imports it.

@@ -83,7 +83,7 @@ func (l *Location) place(u *url.URL) error {
 	l.path = strings.TrimSuffix(strings.TrimPrefix(u.Path, "/"), "/")
 	// The one place that knows what a key may hold. Its text repeats the prefix.
 	if _, err := walstorage.NewKeys(l.path, "c"); err != nil {
-		return l.invalid("the path is no prefix: it has to be made of letters, digits, . _ - and single slashes, at most 512 bytes")
+		return l.invalid("the path is no prefix: it has to be made of letters, digits, . _ - and single slashes, at most 512 bytes, no part ending in a dot")
 	}
 	return nil
 }

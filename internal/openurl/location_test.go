@@ -42,7 +42,7 @@ func TestBadURLs(t *testing.T) {
 		"s3://bucket/" + long:           "s3: the path is no prefix",
 		"s3://bucket/prefix#part":       "s3: there is a fragment",
 		"s3://bucket/prefix#":           "s3: there is a fragment",
-		"s3://bucket?pathstyle=true":    "s3: parameter pathstyle is unknown: s3 has endpoint, kms_key_id, no_checksum, path_style, region",
+		"s3://bucket?pathstyle=true":    "s3: parameter pathstyle is unknown: s3 has endpoint, kms_key_id, no_checksum, path_style, provider, region",
 		"s3://bucket?region=x&1=y":      "s3: parameter number 2 is unknown",
 		"s3://bucket?region=x&":         "s3: parameter number 2 is unknown",
 		"s3://bucket?region":            "s3: parameter region has no value",
@@ -62,6 +62,14 @@ func TestBadURLs(t *testing.T) {
 		"s3://bucket?endpoint=http://host%23x":        "s3: parameter endpoint has a query or a fragment",
 		"s3://bucket?endpoint=http://u:p%40host:9000": "s3: parameter endpoint has a user or a password in it",
 		"s3://bucket?endpoint=http://u:p@host:9000":   "s3: there is an @",
+
+		"azblob://":                      "azblob: the container is missing",
+		"azblob://c/p?region=x":          "azblob: parameter region is unknown: azblob has account, endpoint, md5",
+		"azblob://c/p?account=a.b":       "azblob: parameter account has something else in it",
+		"azblob://c/p?md5=1":             "azblob: parameter md5 is neither true nor false",
+		"azblob://c/p?endpoint=ftp://h":  "azblob: parameter endpoint does not begin with http",
+		"azblob://c/p?account_key=x":     "azblob: parameter account_key: credentials are no part of a URL, they come from AZURE_STORAGE_KEY, ",
+		"azblob://c/p?account=a&sv=2024": "azblob: parameter sv is unknown",
 	} {
 		t.Run(url, func(t *testing.T) {
 			_, err := Parse(url)
@@ -124,6 +132,7 @@ func TestGoodURLs(t *testing.T) {
 		"s3://fast--use1-az4--x-s3/wal":    "s3://fast--use1-az4--x-s3/wal",
 		"s3://bucket/wal?region=eu-west-1": "s3://bucket/wal",
 		"s3://bucket?endpoint=https://host:9000/at&path_style=true&no_checksum=false&kms_key_id=alias/a": "s3://bucket",
+		"azblob://container/wal?account=name&md5=true":                                                   "azblob://container/wal",
 		"s3://bucket?endpoint=http%3A%2F%2F%5B%3A%3A1%5D%3A9000":                                         "s3://bucket",
 	} {
 		t.Run(url, func(t *testing.T) {

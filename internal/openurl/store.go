@@ -58,14 +58,20 @@ func schemes() []scheme {
 			name: "s3", bucket: "bucket", form: "s3://bucket/prefix",
 			credentials: "credentials are no part of a URL, they come from AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY or the rest of AWS's chain",
 			parameters: map[string]func(string) string{
-				"endpoint": endpoint, "region": name, "path_style": boolean, "kms_key_id": printable, "no_checksum": boolean,
+				"endpoint": endpoint, "region": name, "path_style": boolean, "provider": name, "kms_key_id": printable, "no_checksum": boolean,
 			},
 			open: func(ctx context.Context, l Location, config objectstore.Config) (*objectstore.Manager, error) {
 				return s3.New(ctx, s3.Config{
 					Bucket: l.bucket, Endpoint: l.parameters["endpoint"], Region: l.parameters["region"], PathStyle: l.flag("path_style"),
-					KMSKeyID: l.parameters["kms_key_id"], NoChecksum: l.flag("no_checksum"), Store: config,
+					Provider: l.parameters["provider"], KMSKeyID: l.parameters["kms_key_id"], NoChecksum: l.flag("no_checksum"), Store: config,
 				})
 			},
+		},
+		{
+			name: "azblob", bucket: "container", form: "azblob://container/prefix?account=name",
+			credentials: "credentials are no part of a URL, they come from " + azureKey + ", " + azureSAS + " or azidentity's chain",
+			parameters:  map[string]func(string) string{"account": name, "endpoint": endpoint, "md5": boolean},
+			open:        openAzure,
 		},
 	}
 }

@@ -3,6 +3,7 @@ package openurl_test
 import (
 	"context"
 	"crypto/rand"
+	"encoding/base64"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	fakeazure "github.com/walhop/walhop/internal/fakes/azure"
 	fakes3 "github.com/walhop/walhop/internal/fakes/s3"
 	"github.com/walhop/walhop/internal/openurl"
 	"github.com/walhop/walhop/walstorage"
@@ -104,6 +106,63 @@ func isolateAWS(t *testing.T) {
 	t.Setenv("AWS_CONFIG_FILE", none)
 	t.Setenv("AWS_SHARED_CREDENTIALS_FILE", none)
 	for _, name := range []string{"AWS_REGION", "AWS_DEFAULT_REGION", "AWS_PROFILE", "AWS_SESSION_TOKEN", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"} {
+		t.Setenv(name, "")
+	}
+}
+
+// The same for Azure, with a shared key and with a SAS; the account comes from the URL or from the environment.
+func TestAzure(t *testing.T) {
+	isolateAzure(t)
+	key := base64.StdEncoding.EncodeToString([]byte("planted key"))
+	fake := fakeazure.New(fakeazure.Config{Containers: []string{"segments"}, Keys: []string{key}, Signatures: []string{"planted-sig"}})
+	server := httptest.NewServer(fake)
+	t.Cleanup(server.Close)
+	t.Cleanup(fake.Close)
+	url := "azblob://segments/a/b?account=account&endpoint=" + server.URL + "/account"
+	without := strings.Replace(url, "account=account&", "", 1)
+
+	t.Run("key", func(t *testing.T) {
+		t.Setenv("AZURE_STORAGE_KEY", key)
+		segment, keys := roundTrip(t, url, "a/b", func() []string { return fake.Keys("segments") })
+		require.Equal(t, []string{segment}, keys)
+		put := fake.Requests()[0]
+		require.Equal(t, "PutBlob", put.Op)
+		require.True(t, strings.HasPrefix(put.Header.Get("Authorization"), "SharedKey account:"))
+		require.NotEmpty(t, put.Header.Get("X-Ms-Content-Crc64"))
+	})
+	t.Run("SAS, account of the environment, MD5", func(t *testing.T) {
+		t.Setenv("AZURE_STORAGE_SAS_TOKEN", "sv=2024-11-04&sig=planted-sig")
+		t.Setenv("AZURE_STORAGE_ACCOUNT", "account")
+		before := len(fake.Requests())
+		roundTrip(t, without+"&md5=true", "a/b", func() int { return 0 })
+		require.NotEmpty(t, fake.Requests()[before].Header.Get("Content-Md5"))
+	})
+	for name, wrong := range map[string]struct {
+		env  map[string]string
+		url  string
+		says string
+	}{
+		"no account":   {map[string]string{"AZURE_STORAGE_KEY": key}, without, "azblob: parameter account is missing, and AZURE_STORAGE_ACCOUNT is not set"},
+		"key and SAS":  {map[string]string{"AZURE_STORAGE_KEY": key, "AZURE_STORAGE_SAS_TOKEN": "sig=planted-sig"}, url, "AZURE_STORAGE_KEY and AZURE_STORAGE_SAS_TOKEN are both set"},
+		"no key":       {map[string]string{"AZURE_STORAGE_KEY": "planted, no base64"}, url, "AccountKey: is not base64"},
+		"no SAS":       {map[string]string{"AZURE_STORAGE_SAS_TOKEN": "planted"}, url, "SAS: "},
+		"http, tokens": {nil, url, "begins with http://"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for name, value := range wrong.env {
+				t.Setenv(name, value)
+			}
+			_, err := openurl.Store(t.Context(), wrong.url, config())
+			require.ErrorIs(t, err, walstorage.ErrInvalidArgument)
+			require.ErrorContains(t, err, wrong.says)
+			require.NotContains(t, err.Error(), "planted")
+			require.NotContains(t, err.Error(), key)
+		})
+	}
+}
+
+func isolateAzure(t *testing.T) {
+	for _, name := range []string{"AZURE_STORAGE_ACCOUNT", "AZURE_STORAGE_KEY", "AZURE_STORAGE_SAS_TOKEN"} {
 		t.Setenv(name, "")
 	}
 }
