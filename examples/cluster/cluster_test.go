@@ -91,7 +91,7 @@ func azureStore(t *testing.T) (*fakeazure.Server, string) {
 func TestSlowStore(t *testing.T) {
 	fake, url := s3Store(t)
 	fake.Fault(func(r fakes3.Request) fakes3.Fault {
-		if r.Op == "GetObject" && r.Number > 40 {
+		if r.Op == "GetObject" && r.Number > 36 {
 			return fakes3.Fault{Delay: 1500 * time.Millisecond}
 		}
 		return fakes3.Fault{}
@@ -107,7 +107,7 @@ func TestSlowStore(t *testing.T) {
 func TestRefusingStore(t *testing.T) {
 	fake, url := s3Store(t)
 	fake.Fault(func(r fakes3.Request) fakes3.Fault {
-		if r.Op == "PutObject" && r.Number > 50 && r.Number <= 60 {
+		if r.Op == "PutObject" && r.Number > 20 && r.Number <= 23 {
 			return fakes3.Fault{Status: 403, Code: "AccessDenied", Message: "no more"}
 		}
 		return fakes3.Fault{}
