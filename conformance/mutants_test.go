@@ -38,7 +38,11 @@ const (
 	leaked     = "leaked"
 )
 
-var mutants = []mutant{
+// mutants are all of them.
+var mutants = slices.Concat(storeMutants, nameMutants, hookMutants, claimMutants, processMutants)
+
+// storeMutants are wrong in what every store does.
+var storeMutants = []mutant{
 	// Wrong in what they store and give back.
 	modelMutant("create looks, then writes", "C2", "C3 C5", flaws{statThenWrite: true}),
 	modelMutant("create overwrites", "C1", "B8 B13 B17 C2 C3 C5 C7 I1 I6 I7 I11 L2 L4 L10", flaws{overwrites: true}),
@@ -48,19 +52,19 @@ var mutants = []mutant{
 	modelMutant("half a segment is visible", "B5", "C5 H3 H4 H5 L2 L3 L5 L7", flaws{partialVisible: true}),
 	modelMutant("upload keeps the caller's buffer", "B6", "B8 L7", flaws{keepsData: true}).racy(),
 	modelMutant("upload changes the caller's buffer", "B8", `A1 A4 A5 B1 B2 B3 B4 B5 B7 B13 B15 C1 C2 C3 C5 C17 D1 D2 D11 D15 E20 F1 F9
-		H1 H2 H3 H4 H5 L1 L2 L3 L4 L5 L7 L10 L11 M2 M3 M8`, flaws{changesData: true}).racy(),
+		G1 G2 G3 G4 G5 G6 G7 G9 H1 H2 H3 H4 H5 L1 L2 L3 L4 L5 L7 L10 L11 M2 M3 M8`, flaws{changesData: true}).racy(),
 	modelMutant("fetch writes to the caller's buffer later", "B7", "D11 D15 L7", flaws{writesLate: true}).racy(),
 	modelMutant("what looks compressed is decoded", "B2", "", flaws{decodesGzip: true}),
 	modelMutant("another handle sees a segment late", "B4", "A4 B5 B6 C1 C3 C5 F1 F3 F9 H4 L2 L3 L4 L11 M2 M3 M8", flaws{slowToSee: true}),
-	modelMutant("clusters on one prefix see each other", "A5", "", flaws{clustersMixed: true}),
+	modelMutant("clusters on one prefix see each other", "A5", "G2 G3 G4 G5 G6", flaws{clustersMixed: true}),
 
 	// Wrong at the edges of ranges.
 	modelMutant("a short read is no error", "D3", "D11 I1 I6 I7 I11 L10", flaws{shortRead: true}),
 	modelMutant("a range past the end is empty", "D4", "D5 D8 D9 D11", flaws{emptyPastEnd: true}),
 	modelMutant("an empty range asks the store", "D6", "", flaws{emptyDstAsks: true}),
 	modelMutant("the last byte cannot be read", "D1", `A1 A4 A5 B1 B2 B3 B4 B5 B6 B7 B13 B15 C1 C2 C3 C5 C17 D2 D11 D15 E20 F1 F4 F9
-		H1 H2 H3 H4 H5 L1 L2 L3 L4 L5 L7 L10 L11 M2 M3 M8`, flaws{offByOne: true}),
-	modelMutant("a range of a missing segment is invalid", "D10", "A1 A4 A5 B4 B12 B15 C17 F1 F2 F3 F5 F9 H1 H2 I1 I2 I6 I7 I11 I12 L2 M3",
+		G1 G2 G3 G4 G5 G6 G7 G9 H1 H2 H3 H4 H5 L1 L2 L3 L4 L5 L7 L10 L11 M2 M3 M8`, flaws{offByOne: true}),
+	modelMutant("a range of a missing segment is invalid", "D10", "A1 A4 A5 B4 B12 B15 C17 F1 F2 F3 F5 F9 G1 G2 G3 G4 G5 G6 G7 G9 H1 H2 I1 I2 I6 I7 I11 I12 L2 M3",
 		flaws{missingIsRange: true}),
 
 	// Wrong in lists and deletes.
@@ -97,35 +101,36 @@ var mutants = []mutant{
 		func(d objectstore.Driver, store objectstore.Config) (walstorage.WalStorageManager, error) {
 			return newTeller(d, store, func(err, raw error) error { return errors.Join(err, raw) })
 		}),
-	modelMutant("stat of a missing segment panics", "I2", "A1 A4 A5 B4 B5 B12 B15 C5 C17 F1 F2 F3 F5 F9 H1 H2 H3 H4 H5 L1 L7 I1 I6 I7 I11 L2 M3", flaws{panics: true}),
+	modelMutant("stat of a missing segment panics", "I2", `A1 A4 A5 B4 B5 B12 B15 C5 C17 F1 F2 F3 F5 F9 G1 G2 G3 G4 G5 G6 G7 G9
+		H1 H2 H3 H4 H5 L1 L7 I1 I6 I7 I11 L2 M3 O1 O2 O3 O5 O7`, flaws{panics: true}),
 
 	// Wrong in contexts, retries and closing.
 	modelMutant("contexts are ignored", "H1", "C7 E17 H2 H7 I1 I6 I7 I11 L10 M5", flaws{ignoresContext: true}),
 	modelMutant("a cancel is reported as a deadline", "H7", "C7 E17 H1 H2 H3 H5 I1 I11 L10", flaws{swapsContextErrors: true}),
 	modelMutant("a cancelled call leaves a goroutine", leaked, "", flaws{leaksOnCancel: true}),
 	// On a machine under load an attempt can run into its deadline though it has had its effect: C2, C3 and L1 have many.
-	memoryMutant("exists after a lost answer is an error", "C9", "B13 B17 C2 C3 C5 C11 C12 C13 F5 H4 H8 L1 L2 L3", memory.Config{}, nil,
+	memoryMutant("exists after a lost answer is an error", "C9", "B13 B17 C2 C3 C5 C11 C12 C13 F5 H4 H8 L1 L2 L3 O1 O2", memory.Config{}, nil,
 		func(d objectstore.Driver, store objectstore.Config) (walstorage.WalStorageManager, error) {
 			return newDoubter(d, store)
 		}),
-	memoryMutant("nothing is tried again", "C13", "C9 C10 C11 C12 D12 E15 F10 H6 H8 I1", memory.Config{}, nil,
+	memoryMutant("nothing is tried again", "C13", "C9 C10 C11 C12 D12 E15 F10 H6 H8 I1 O1 O2", memory.Config{}, nil,
 		func(d objectstore.Driver, store objectstore.Config) (walstorage.WalStorageManager, error) {
 			store.MaxAttempts = 1
 			return newManager(d, store)
 		}),
-	memoryMutant("an invalid range is tried again", "D5", "", memory.Config{}, nil,
+	memoryMutant("an invalid range is tried again", "D5", "O1 O2 O5", memory.Config{}, nil,
 		func(d objectstore.Driver, store objectstore.Config) (walstorage.WalStorageManager, error) {
 			m, err := newManager(d, store)
 			return &insistent{m}, err
 		}),
-	memoryMutant("the driver ignores the condition of a create", "C16", "B8 B13 B17 C1 C2 C3 C5 C7 C9 C10 C11 C12 C14 I1 I6 I7 I11 L2 L4 L10", memory.Config{},
+	memoryMutant("the driver ignores the condition of a create", "C16", "B8 B13 B17 C1 C2 C3 C5 C7 C9 C10 C11 C12 C14 I1 I6 I7 I11 L2 L4 L10 O3", memory.Config{},
 		func(d objectstore.Driver) objectstore.Driver { return overwriting{d} }, nil),
 	memoryMutant("Close leaves the calls under way alone", "M4", "", memory.Config{}, nil,
 		func(d objectstore.Driver, store objectstore.Config) (walstorage.WalStorageManager, error) {
 			m, err := newManager(d, store)
 			return &hasty{WalStorageManager: m}, err
 		}),
-	memoryMutant("a list ends silently where it should fail", "E14", "A3 E13 E17 H1 H2 H5 H6 H7 H8 I1 I3 I4 I5 I8 M5", memory.Config{}, nil,
+	memoryMutant("a list ends silently where it should fail", "E14", "A3 E13 E17 H1 H2 H5 H6 H7 H8 I1 I3 I4 I5 I8 M5 O1 O2 O3", memory.Config{}, nil,
 		func(d objectstore.Driver, store objectstore.Config) (walstorage.WalStorageManager, error) {
 			m, err := newManager(d, store)
 			return &quiet{m}, err
@@ -145,7 +150,7 @@ var mutants = []mutant{
 			m, err := newManager(d, store)
 			return &joint{WalStorageManager: m, stop: make(chan struct{})}, err
 		}),
-	memoryMutant("a wait between attempts cannot be cancelled", "H6", "H5 M5", memory.Config{}, nil,
+	memoryMutant("a wait between attempts cannot be cancelled", "H6", "H5 M5 O1 O3", memory.Config{}, nil,
 		func(d objectstore.Driver, store objectstore.Config) (walstorage.WalStorageManager, error) {
 			store.MaxRetryTime, store.RetryAfterCap = 3*time.Second, 2*time.Second
 			m, err := newManager(d, store)
@@ -243,9 +248,9 @@ func newManager(d objectstore.Driver, store objectstore.Config) (walstorage.WalS
 func TestMutants(t *testing.T) {
 	var survived, alarms, caught atomic.Int64
 	t.Run("all", func(t *testing.T) {
-		for i, m := range mutants {
+		atOnce(len(mutants), func(i int) {
+			m := mutants[i]
 			t.Run(m.name, func(t *testing.T) {
-				t.Parallel()
 				switch {
 				case m.races && raceDetector:
 					t.Skip("the flaw is a data race, which the race detector reports before the suite does")
@@ -269,9 +274,25 @@ func TestMutants(t *testing.T) {
 					}
 				}
 			})
-		}
+		})
 	})
 	fmt.Printf("mutants: %d caught, %d survived, %d false alarms\n", caught.Load(), survived.Load(), alarms.Load())
+}
+
+// atOnce calls f for each number below n, a few at once: a wrong store spends its time on waiting more than on computing,
+// and parallel tests are as many as there are processors.
+func atOnce(n int, f func(i int)) {
+	const few = 6
+	var next atomic.Int64
+	var workers sync.WaitGroup
+	for range few {
+		workers.Go(func() {
+			for i := next.Add(1) - 1; i < int64(n); i = next.Add(1) - 1 {
+				f(int(i))
+			}
+		})
+	}
+	workers.Wait()
 }
 
 // The two right stores that the wrong ones are made of fail nothing, under the same limits.

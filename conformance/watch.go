@@ -120,11 +120,13 @@ func (c *T) openWatched(w *watch) *handle {
 	return m
 }
 
-// wantTold makes one call and checks that its hooks and those of its attempts are called once each (O1), also where the
-// call ends in a panic. It returns what was told, nil if that cannot be used.
+// wantTold makes one call and checks that its hooks and those of its attempts are called once each (O1). It returns what was told, nil if that cannot be used.
 func (c *T) wantTold(w *watch, situation string, op walstorage.Op, do func() error) (*toldOperation, []*toldAttempt) {
 	w.take()
-	err := do()
+	var err error
+	if !c.returns(situation, func() { err = do() }) {
+		c.FailNow() // its handle is closed then, which ends the call
+	}
 	t := w.take()
 	for _, problem := range t.problems {
 		c.Errorf("%s: %s", situation, problem)
