@@ -1,10 +1,12 @@
 package conformance
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/walhop/walhop/internal/faultproxy"
@@ -13,7 +15,15 @@ import (
 )
 
 // faultCases are the cases of RunFaults, in the order in which they run.
-var faultCases = slices.Concat(faultCreateCases, faultReadCases, faultListCases, faultRetryCases, faultNetworkCases, faultIntegrityCases)
+var faultCases = inOrder(slices.Concat(faultCreateCases, faultReadCases, faultListCases, faultRetryCases, faultNetworkCases, faultIntegrityCases))
+
+// inOrder sorts cases by group and number.
+func inOrder(cases []testCase) []testCase {
+	slices.SortFunc(cases, func(a, b testCase) int {
+		return cmp.Or(strings.Compare(a.group(), b.group()), cmp.Compare(len(a.id), len(b.id)), strings.Compare(a.id, b.id))
+	})
+	return cases
+}
 
 // overWire is a case of Run that RunFaults has too: the same id, rule, title and meaning, and what is done over the wire.
 func overWire(id string, needs need, run func(c *T)) testCase {
