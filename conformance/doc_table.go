@@ -149,28 +149,28 @@
 //
 // Group J, retries and faults on the wire: whatever the network and the server do, a call ends right, in bounded time, with the fewest requests.
 //
-//	J11  1  W6    RunFaults: a body that is cut short, whether its length tells so or not, is asked for again, or is ErrUnavailable; never short data
 //	J1   1  W7    RunFaults: 500, 502 or 504 once: every call is repeated and succeeds, with one request more
 //	J2   1  W7    RunFaults: 503 once: every call is repeated and succeeds, with one request more
 //	J3   1  W7    RunFaults: Retry-After, in seconds or as a date, is waited for, up to the cap
 //	J4   1  W7    RunFaults: throttled for a long time: ErrUnavailable for all who wait, under a load that is bounded and spread
 //	J5   1  W7    RunFaults: 503 to an upload is tried again, whether the store has carried it out or not
 //	J6   1  W7    RunFaults: 408, and what else the protocol has for a request that came too slowly, is tried again
+//	J7   1  W7    RunFaults: a refused connection and a name that does not resolve are ErrUnavailable, and end with the trouble
+//	J8   1  W7    RunFaults: a connection that is reset before the body of the request, in its middle or behind it: the call is repeated and succeeds
+//	J9   1  W7    RunFaults: a connection that is reset after the server has carried the request out: the call is repeated and succeeds (C9, F10)
 //	J10  1  W5    RunFaults: every attempt of an upload sends the same name and the same bytes, whole
+//	J11  1  W6    RunFaults: a body that is cut short, whether its length tells so or not, is asked for again, or is ErrUnavailable; never short data
+//	J13  1  W8    RunFaults: an answer that does not begin ends the attempt at its deadline, and the next one succeeds; the deadline is not the caller's (H8)
+//	J14  1  W8    RunFaults: a server that reads nothing of an upload ends the attempt at its deadline, and the next one succeeds
+//	J15  1  W8    RunFaults: a download that stops in its middle ends the attempt at its deadline, and the next one succeeds
+//	J16  2  W7    RunFaults: an error document under status 200 is no success
 //	J18  1  W7    RunFaults: 503 for 5 s at 100 uploads a second, then healthy: none is lost, at most 1.1 requests for an upload, recovered in under 2 s [FaultsConfig.Handler (virtual time)]
 //	J19  1  W7    RunFaults: refused, wrong, missing, existing and out of range: one request, and the right kind
 //	J20  1  W8    RunFaults: attempts and time never exceed their limits: one layer retries, and no other below it
 //	J21  2  W7    RunFaults: credentials that have expired are renewed once, and the call succeeds; where that does not help it is ErrAccessDenied, soon [FaultsConfig.Answers.Expired]
 //	J24  1  W4    RunFaults: the wire form, over TLS: HTTP/1.1, an upload is one request with one plain body, and no header is there that is not allowed
-//	J28  1  W2    RunFaults: thousands of calls of all kinds under a random schedule of faults see what a model says
-//	J7   1  W7    RunFaults: a refused connection and a name that does not resolve are ErrUnavailable, and end with the trouble
-//	J8   1  W7    RunFaults: a connection that is reset before the body of the request, in its middle or behind it: the call is repeated and succeeds
-//	J9   1  W7    RunFaults: a connection that is reset after the server has carried the request out: the call is repeated and succeeds (C9, F10)
-//	J13  1  W8    RunFaults: an answer that does not begin ends the attempt at its deadline, and the next one succeeds; the deadline is not the caller's (H8)
-//	J14  1  W8    RunFaults: a server that reads nothing of an upload ends the attempt at its deadline, and the next one succeeds
-//	J15  1  W8    RunFaults: a download that stops in its middle ends the attempt at its deadline, and the next one succeeds
-//	J16  2  W7    RunFaults: an error document under status 200 is no success
 //	J25  1  W7    RunFaults: a kept connection that the server has closed meanwhile is not seen by the caller
+//	J28  1  W2    RunFaults: thousands of calls of all kinds under a random schedule of faults see what a model says
 //	J29  1  W8    RunFaults: an answer that comes before the body of the upload was read ends the attempt, with its meaning, and a success that comes so early is none
 //
 // Group K, integrity on the wire: bytes that were changed on the way are noticed.
@@ -284,6 +284,18 @@
 //
 //	E19  the consumer's error is returned unchanged
 //	     no callback: the consumer's loop keeps its own error, and leaving it early is E18
+//
+//	J12  a damaged body of an answer
+//	     a range has no checksum of the store's: its readers check that of each slice (segment.Reader, F3), and no manager looks into the bytes
+//
+//	J23  an idempotency token is the same in all attempts of a call
+//	     no token: a segment id belongs to one content, and that the name and the bytes are the same in all attempts is J10
+//
+//	K3   a bit changes on the way from the store
+//	     of segment.Reader and the follower, as J12
+//
+//	K4   cut at a border of the framing
+//	     of segment.Reader, which knows the framing; a body that ends early is J11
 //
 //	N6   a temporary never lies on another mount than the segment
 //	     the file system that RunCrash hands in is one mount, and all names lie below its root; a store says in its documentation what it asks of a real one

@@ -90,6 +90,8 @@ F1 F2 F3 F4 F5 F6 F9 F10
 G1 G2 G3 G4 G5 G7 G9
 H1 H2 H3 H4 H5 H6 H7 H8 H11
 I1 I2 I3 I4 I5 I6 I7 I8 I11 I12
+J1 J2 J3 J4 J5 J6 J7 J8 J9 J10 J11 J12 J13 J14 J15 J18 J19 J20 J23 J24 J25 J28
+K1 K2 K3 K4 K6
 L1 L2 L3 L4 L5 L7 L10
 M1 M2 M3 M4 M5 M6
 N1 N2 N3 N4 N5 N6 N7 N8 N9 N10
@@ -108,6 +110,10 @@ var outTable = []struct{ id, title, reason string }{
 	{"E5", "an unordered list is sorted or the caller is told", "lists promise no order, and the contract tells every caller so (W10)"},
 	{"E12", "start-after", "no start-after: a list is resumed by CreatedAfter (E25)"},
 	{"E19", "the consumer's error is returned unchanged", "no callback: the consumer's loop keeps its own error, and leaving it early is E18"},
+	{"J12", "a damaged body of an answer", "a range has no checksum of the store's: its readers check that of each slice (segment.Reader, F3), and no manager looks into the bytes"},
+	{"J23", "an idempotency token is the same in all attempts of a call", "no token: a segment id belongs to one content, and that the name and the bytes are the same in all attempts is J10"},
+	{"K3", "a bit changes on the way from the store", "of segment.Reader and the follower, as J12"},
+	{"K4", "cut at a border of the framing", "of segment.Reader, which knows the framing; a body that ends early is J11"},
 	{"N6", "a temporary never lies on another mount than the segment", "the file system that RunCrash hands in is one mount, and all names lie below its root; a store says in its documentation what it asks of a real one"},
 	{"P2", "what is not claimed is refused without effect", "there are no capabilities: every store has all of the contract, and nothing beside it can be asked for"},
 	{"P4", "decorators pass the whole suite", "of the decorators, not of a store: walstorage.Observe runs the suite in the tests of package memory"},
