@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/walhop/walhop/conformance"
+	"github.com/walhop/walhop/internal/caseresults"
 	fake "github.com/walhop/walhop/internal/fakes/s3"
 	"github.com/walhop/walhop/s3"
 	"github.com/walhop/walhop/walstorage"
@@ -17,7 +18,9 @@ import (
 // What networks and servers do to requests, group J and all that RunFaults has beside it.
 func TestFaults(t *testing.T) {
 	t.Parallel()
-	conformance.RunFaults(t, faultsConfig())
+	cfg := faultsConfig()
+	cfg.Report = caseresults.Record(t, "s3")
+	conformance.RunFaults(t, cfg)
 }
 
 func faultsConfig() conformance.FaultsConfig {
