@@ -12,11 +12,13 @@ type Fault struct {
 	Wait  <-chan struct{}
 
 	// Status answers with this status, and Code and Message in an error document, once the body was read, and does
-	// nothing else. Early answers before the body is read.
+	// nothing else. Early answers before the body is read; ReadOn reads it after such an answer all the same, so that
+	// Requests shows what a client goes on sending.
 	Status  int
 	Code    string
 	Message string
 	Early   bool
+	ReadOn  bool
 	// RetryAfter is the header of that name of the answer.
 	RetryAfter string
 	// Document is sent under status 200 in place of the right answer.
@@ -72,7 +74,14 @@ func (f *Fault) before(w http.ResponseWriter, r *http.Request, closed <-chan str
 		panic(http.ErrAbortHandler) // net/http closes the connection
 	}
 	if f.Early {
+		if f.ReadOn {
+			_ = http.NewResponseController(w).EnableFullDuplex() // else net/http reads the body before it answers
+			w.Header().Set("Connection", "close")                // and after it, it would not know where the next request begins
+		}
 		f.fail(w, r)
+		if f.ReadOn {
+			_ = http.NewResponseController(w).Flush()
+		}
 		return true
 	}
 	return false

@@ -224,13 +224,17 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	s.mu.Unlock()
 
-	if fault.before(w, r, s.closed) {
+	answered := fault.before(w, r, s.closed)
+	if answered && !fault.ReadOn {
 		return
 	}
 	body, err := io.ReadAll(r.Body)
 	s.mu.Lock()
 	s.requests[index].Body = body
 	s.mu.Unlock()
+	if answered {
+		return
+	}
 	if err != nil {
 		(&problem{400, "IncompleteBody", "The request body terminated unexpectedly"}).write(w, false)
 		return
