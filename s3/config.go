@@ -120,6 +120,9 @@ func (c Config) withDefaults() (Config, error) {
 	if isDirectory(c.Bucket) && (strings.HasPrefix(c.KMSKeyID, "alias/") || strings.Contains(c.KMSKeyID, ":alias/")) {
 		return Config{}, invalid("KMSKeyID", "%q is an alias, and a directory bucket takes none", c.KMSKeyID)
 	}
+	if isDirectory(c.Bucket) && c.NoChecksum {
+		return Config{}, invalid("NoChecksum", "is set for a directory bucket, which knows no MD5")
+	}
 	if c.Client != nil {
 		for _, field := range []struct {
 			name string

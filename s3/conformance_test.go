@@ -180,6 +180,7 @@ func wrong() map[string][]s3.Config {
 				c.Bucket, c.KMSKeyID = directoryBucket, "arn:aws:kms:eu-central-1:1:alias/segments"
 			}),
 		},
+		"NoChecksum":            {at(func(c *s3.Config) { c.Bucket, c.NoChecksum = directoryBucket, true })},
 		"Parallelism":           {at(func(c *s3.Config) { c.Parallelism = -1 }), at(func(c *s3.Config) { c.Parallelism = 10_001 })},
 		"DialTimeout":           {at(func(c *s3.Config) { c.DialTimeout = -1 })},
 		"ResponseHeaderTimeout": {at(func(c *s3.Config) { c.ResponseHeaderTimeout = -1 })},

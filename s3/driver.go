@@ -88,10 +88,14 @@ func (d *Driver) call(ctx context.Context, op operation, run func(ctx context.Co
 	generation := d.credentials.begin()
 	watched, w := stall.Start(ctx, d.stallAfter)
 	defer w.End()
-	err := run(watched, w)
+	var session sessionError
+	err := run(context.WithValue(watched, sessionErrorKey{}, &session), w)
 	if err == nil {
 		d.credentials.worked(generation)
 		return nil
+	}
+	if session.err != nil {
+		err = session.err
 	}
 	return d.classify(ctx, w, op, generation, err)
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -63,7 +64,9 @@ func TestAnswersHaveTheirKind(t *testing.T) {
 		{416, "InvalidRange", "GetObject", walstorage.ErrInvalidRange},
 		{403, "AccessDenied", every, walstorage.ErrAccessDenied},
 		{403, "SignatureDoesNotMatch", every, walstorage.ErrAccessDenied},
-		{403, "NoSuchKey", "GetObject HeadObject", walstorage.ErrAccessDenied}, // a refusal, whatever it calls itself
+		// Who may not list the bucket is refused where an object is missing (aws/aws-sdk#50, minio/minio#16781), which is
+		// no "not found", whatever the code.
+		{403, "NoSuchKey", "GetObject HeadObject", walstorage.ErrAccessDenied},
 		{403, "NoSuchBucket", withBody, walstorage.ErrAccessDenied},
 		{403, "", every, walstorage.ErrAccessDenied},
 		{401, "", every, walstorage.ErrAccessDenied},
@@ -507,19 +510,62 @@ func TestStalledUpload(t *testing.T) {
 }
 
 // An answer that comes before the body was read ends the upload with what it says, and the body is not touched any more
-// (W5).
+// (W5), whether the server then reads on or closes the connection, over http and TLS. "Created" is believed only with what
+// the store always says of an object.
 func TestEarlyAnswerToAnUpload(t *testing.T) {
-	server, url := serve(t, fake.Config{})
-	driver := open(t, config(url))
-	server.Fault(always("PutObject", fake.Fault{Early: true, Status: 503, Code: "SlowDown"}))
-	data := make([]byte, 4<<20)
-	for range 10 {
-		body := objectstore.NewBody(data)
-		err := driver.Put(t.Context(), "k", body, checksum(data))
-		body.Revoke()
-		data[0]++ // ours again; the race detector watches
-		assert.Equal(t, walstorage.ErrUnavailable, walstorage.KindOf(err), "%v", err)
+	over := map[string]func(t *testing.T) (*fake.Server, s3.Config){
+		"http": func(t *testing.T) (*fake.Server, s3.Config) {
+			server, url := serve(t, fake.Config{})
+			return server, config(url)
+		},
+		"https": func(t *testing.T) (*fake.Server, s3.Config) { return serveTLS(t, fake.Config{}) },
 	}
+	tests := []struct {
+		status int
+		code   string
+		kind   error
+	}{
+		{503, "SlowDown", walstorage.ErrUnavailable},
+		{409, "ConditionalRequestConflict", walstorage.ErrUnavailable},
+		{412, "PreconditionFailed", walstorage.ErrSegmentExists},
+		{403, "AccessDenied", walstorage.ErrAccessDenied},
+		{400, "EntityTooLarge", walstorage.ErrTooLarge},
+		{200, "", walstorage.ErrUnavailable},
+	}
+	for name, start := range over {
+		t.Run(name, func(t *testing.T) {
+			server, c := start(t)
+			driver := open(t, c)
+			data := make([]byte, 4<<20)
+			for _, test := range tests {
+				for _, readOn := range []bool{false, true} {
+					server.Fault(always("PutObject", fake.Fault{Early: true, ReadOn: readOn, Status: test.status, Code: test.code}))
+					body := objectstore.NewBody(data)
+					err := driver.Put(t.Context(), "k", body, 1)
+					body.Revoke()
+					data[0]++ // ours again; the race detector watches
+					assert.Equal(t, test.kind, walstorage.KindOf(err), "%d %s, reads on %v: %v", test.status, test.code, readOn, err)
+				}
+			}
+			assert.Empty(t, server.Keys(bucket))
+		})
+	}
+}
+
+// J25: a connection that the server has closed while it was idle is no trouble of the next request.
+func TestIdleConnectionClosedByTheServer(t *testing.T) {
+	server := fake.New(fake.Config{Buckets: []string{bucket}})
+	listening := httptest.NewServer(server)
+	t.Cleanup(listening.Close)
+	manager := manage(t, config(listening.URL))
+	for range 5 {
+		id := segment(t)
+		require.NoError(t, manager.UploadSegment(t.Context(), id, []byte("data")))
+		listening.CloseClientConnections()
+		require.NoError(t, manager.FetchSegment(t.Context(), id, 0, make([]byte, 4)))
+		listening.CloseClientConnections()
+	}
+	assert.Len(t, server.Keys(bucket), 5)
 }
 
 // J7: a server that is down is unavailable, and its coming back is noticed.

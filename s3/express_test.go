@@ -2,6 +2,8 @@ package s3_test
 
 import (
 	"fmt"
+	"io"
+	"net/http"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -131,4 +133,94 @@ func TestSessionEndsEarly(t *testing.T) {
 		require.NoError(t, manager.UploadSegment(t.Context(), segment(t), []byte("data")))
 		assert.Equal(t, 2, server.Count("CreateSession"))
 	})
+}
+
+// Without an endpoint of its own a directory bucket is asked for at that of its zone, which its name tells, with the bucket
+// in the host name.
+func TestZonalEndpoint(t *testing.T) {
+	for _, name := range []string{directoryBucket, "point--euc1-az1--xa-s3"} {
+		hosts := map[string]string{}
+		c := s3.Config{
+			Bucket: name, Region: "eu-central-1", Credentials: keys(),
+			HTTPClient: &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+				answer := &http.Response{StatusCode: 200, Header: http.Header{"Etag": {`"x"`}}, Body: http.NoBody, Request: r}
+				if r.URL.Query().Has("session") {
+					hosts["CreateSession"] = r.URL.Host
+					answer.Body = io.NopCloser(strings.NewReader("<CreateSessionResult><Credentials><SessionToken>t</SessionToken>" +
+						"<SecretAccessKey>s</SecretAccessKey><AccessKeyId>a</AccessKeyId><Expiration>2100-01-01T00:00:00Z</Expiration>" +
+						"</Credentials></CreateSessionResult>"))
+				} else {
+					hosts[r.Method] = r.URL.Host
+				}
+				return answer, nil
+			})},
+		}
+		require.NoError(t, operations["PutObject"](t.Context(), open(t, c)))
+		zonal := name + ".s3express-euc1-az1.eu-central-1.amazonaws.com"
+		assert.Equal(t, map[string]string{"CreateSession": zonal, "PUT": zonal}, hosts)
+	}
+}
+
+// SSE-KMS in a directory bucket: the session has the key that its uploads have.
+func TestKMSInASession(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server, c := express(t)
+		c.KMSKeyID = "arn:aws:kms:eu-central-1:111122223333:key/1234"
+		require.NoError(t, operations["PutObject"](t.Context(), open(t, c)))
+		requests := server.Requests()
+		require.Len(t, requests, 2)
+		for _, r := range requests {
+			assert.Equal(t, "aws:kms", r.Header.Get("X-Amz-Server-Side-Encryption"), r.Op)
+			assert.Equal(t, c.KMSKeyID, r.Header.Get("X-Amz-Server-Side-Encryption-Aws-Kms-Key-Id"), r.Op)
+		}
+	})
+}
+
+// cockroachdb/cockroach#169763: credentials that have expired when a session is to be made are refreshed once, too.
+func TestExpiryWhenASessionIsMade(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server, _, c := inMemory(t, fake.Config{Buckets: []string{directoryBucket}})
+		keys := &provider{}
+		c.Bucket, c.Credentials = directoryBucket, keys
+		manager := manage(t, c)
+		server.Fault(refusing("ExpiredToken", func(key string) bool { return key == "KEY1" }))
+		require.NoError(t, manager.UploadSegment(t.Context(), segment(t), []byte("data")))
+		assert.Equal(t, int64(2), keys.asked.Load())
+		assert.Equal(t, 2, server.Count("CreateSession"))
+	})
+}
+
+// What keeps a session from being made is what the upload reports, or is tried again; each attempt asks once.
+func TestSessionThatCannotBeMade(t *testing.T) {
+	tests := map[string]struct {
+		fault fake.Fault
+		kind  error
+	}{
+		"refused":           {fake.Fault{Status: 403, Code: "AccessDenied"}, walstorage.ErrAccessDenied},
+		"no bucket":         {fake.Fault{Status: 404, Code: "NoSuchBucket"}, walstorage.ErrBucketNotFound},
+		"throttled":         {fake.Fault{Status: 503, Code: "SlowDown"}, walstorage.ErrUnavailable},
+		"dropped":           {fake.Fault{Drop: true}, walstorage.ErrUnavailable},
+		"an error document": {fake.Fault{Document: "<Error><Code>InternalError</Code></Error>"}, walstorage.ErrUnavailable},
+		"never answered":    {fake.Fault{Wait: make(chan struct{})}, walstorage.ErrUnavailable},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				if test.fault.Wait != nil {
+					test.fault.Wait = make(chan struct{}) // of this bubble
+				}
+				server, c := express(t)
+				driver := open(t, c)
+				server.Fault(always("CreateSession", test.fault))
+
+				err := operations["PutObject"](t.Context(), driver)
+
+				assert.Equal(t, test.kind, walstorage.KindOf(err), "%v", err)
+				assert.Equal(t, 1, server.Count("CreateSession"))
+				assert.Zero(t, server.Count("PutObject"))
+				server.Fault(nil)
+				assert.NoError(t, operations["PutObject"](t.Context(), driver), "it comes back by itself")
+			})
+		})
+	}
 }

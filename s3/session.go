@@ -9,6 +9,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	sdk "github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
+
+	"github.com/walhop/walhop/walstorage"
 )
 
 // sessionMargin is how long before its end a session is renewed.
@@ -27,9 +29,23 @@ type sessions struct {
 	renewing chan struct{} // closed when the request for a session has ended, nil if there is none
 }
 
-// Retrieve implements sdk.ExpressCredentialsProvider. One caller asks for the session; those who have one that is still
-// good go on with it, the others wait.
+// sessionError takes an error of Retrieve past the SDK, which keeps nothing but its text.
+type sessionError struct{ err error }
+
+type sessionErrorKey struct{}
+
+// Retrieve implements sdk.ExpressCredentialsProvider.
 func (s *sessions) Retrieve(ctx context.Context, bucket string) (aws.Credentials, error) {
+	session, err := s.retrieve(ctx, bucket)
+	if kept, ok := ctx.Value(sessionErrorKey{}).(*sessionError); ok {
+		kept.err = err
+	}
+	return session, err
+}
+
+// retrieve returns the session. One caller asks for the session; those who have one that is still
+// good go on with it, the others wait.
+func (s *sessions) retrieve(ctx context.Context, bucket string) (aws.Credentials, error) {
 	for {
 		generation := s.credentials.begin()
 		s.mu.Lock()
@@ -72,8 +88,9 @@ func (s *sessions) renew(ctx context.Context, bucket string, generation uint64, 
 	if err != nil {
 		return aws.Credentials{}, err
 	}
-	if out.Credentials == nil {
-		return aws.Credentials{}, errors.New("s3: the answer to CreateSession has no credentials")
+	if out.Credentials == nil || aws.ToString(out.Credentials.AccessKeyId) == "" {
+		// Such as an error document under status 200.
+		return aws.Credentials{}, walstorage.NewError(walstorage.ErrUnavailable, errors.New("s3: the answer to CreateSession has no credentials"))
 	}
 	s.of = generation
 	s.current = aws.Credentials{

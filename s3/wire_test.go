@@ -1,6 +1,7 @@
 package s3_test
 
 import (
+	"context"
 	"encoding/base64"
 	"encoding/binary"
 	"encoding/pem"
@@ -240,5 +241,32 @@ func TestWarm(t *testing.T) {
 			server.Fault(always("HeadBucket", fake.Fault{Status: status}))
 			assert.Equal(t, kind, walstorage.KindOf(driver.Warm(t.Context())))
 		}
+	})
+}
+
+// An answer that does not begin in time ends the attempt of the package's own client.
+func TestResponseHeaderTimeout(t *testing.T) {
+	server, url := serve(t, fake.Config{})
+	c := config(url)
+	c.ResponseHeaderTimeout = 20 * time.Millisecond
+	driver := open(t, c)
+	server.Fault(always("GetObject", fake.Fault{Wait: make(chan struct{})}))
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	err := operations["GetObject"](ctx, driver)
+	assert.Equal(t, walstorage.ErrUnavailable, walstorage.KindOf(err), "%v", err)
+	assert.NoError(t, ctx.Err())
+}
+
+// M7: Close leaves the caller's HTTP client alone: the next driver finds its connections open.
+func TestCloseLeavesTheCallersClient(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, network, c := inMemory(t, fake.Config{})
+		for range 3 {
+			driver := open(t, c)
+			require.NoError(t, operations["ListObjectsV2"](t.Context(), driver))
+			require.NoError(t, driver.Close())
+		}
+		assert.Equal(t, 1, network.Dialled())
 	})
 }

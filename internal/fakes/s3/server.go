@@ -107,6 +107,13 @@ func (s *Server) Fault(fault func(Request) Fault) {
 	s.fault = fault
 }
 
+// SetSkew changes Config.Skew.
+func (s *Server) SetSkew(skew time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.cfg.Skew = skew
+}
+
 // Requests returns what has come so far, in the order of coming.
 func (s *Server) Requests() []Request {
 	s.mu.Lock()
@@ -210,9 +217,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	request := Request{Proto: r.Proto, Header: r.Header.Clone(), TransferEncoding: r.TransferEncoding, ContentLength: r.ContentLength}
 	request.Header.Set("Host", r.Host)
 
-	w.Header().Set("Date", time.Now().Add(s.cfg.Skew).UTC().Format(http.TimeFormat))
-
 	s.mu.Lock()
+	w.Header().Set("Date", time.Now().Add(s.cfg.Skew).UTC().Format(http.TimeFormat))
 	request.Op, request.Bucket, request.Key = s.operationOf(r)
 	s.counts[request.Op]++
 	request.Number = s.counts[request.Op]
