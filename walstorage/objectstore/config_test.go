@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/walhop/walhop/internal/configtest"
 	"github.com/walhop/walhop/walstorage"
 	"github.com/walhop/walhop/walstorage/objectstore"
 	"github.com/walhop/walhop/walstorage/objectstore/memory"
@@ -17,35 +18,69 @@ import (
 
 // A2: a wrong field is named, and nothing is sent.
 func TestConfigNamesTheWrongField(t *testing.T) {
-	tests := map[string]objectstore.Config{
-		"Cluster":              {},
-		"Prefix":               {Cluster: "c", Prefix: "a//b"},
-		"AttemptTimeout":       {Cluster: "c", AttemptTimeout: -1},
-		"AttemptTimeoutPerMiB": {Cluster: "c", AttemptTimeoutPerMiB: -1},
-		"BulkAttemptTimeout":   {Cluster: "c", BulkAttemptTimeout: -1},
-		"MaxAttempts":          {Cluster: "c", MaxAttempts: -1},
-		"MaxRetryTime":         {Cluster: "c", MaxRetryTime: -1},
-		"BackoffBase":          {Cluster: "c", BackoffBase: time.Minute},
-		"BackoffCap":           {Cluster: "c", BackoffCap: -1},
-		"RetryAfterCap":        {Cluster: "c", RetryAfterCap: -1},
-		"GateFailures":         {Cluster: "c", GateFailures: -1},
-		"ProbeMin":             {Cluster: "c", ProbeMin: time.Minute},
-		"ProbeMax":             {Cluster: "c", ProbeMax: -1},
-		"ReleasePerSecond":     {Cluster: "c", ReleasePerSecond: int(time.Second) + 1},
+	type config = objectstore.Config
+	long := strings.Repeat("a", 256)
+	negative := func(field func(*config) *time.Duration) []func(*config) {
+		return []func(*config){
+			func(c *config) { *field(c) = -1 },
+			func(c *config) { *field(c) = math.MinInt64 },
+		}
 	}
-	for field, cfg := range tests {
-		t.Run(field, func(t *testing.T) {
+	configtest.Run(t, configtest.Table[config]{
+		Valid: config{Cluster: "c"},
+		Open: func(tb testing.TB, c config) error {
 			driver := memory.New(memory.Config{})
-
-			_, err := objectstore.New(driver, cfg)
-
-			require.ErrorIs(t, err, walstorage.ErrInvalidArgument)
-			assert.ErrorContains(t, err, field)
+			manager, err := objectstore.New(driver, c)
 			for _, call := range calls {
-				assert.Zero(t, driver.Calls(call.method))
+				assert.Zero(tb, driver.Calls(call.method))
 			}
-		})
-	}
+			if err != nil {
+				return err
+			}
+			return manager.Close()
+		},
+		Wrong: map[string][]func(*config){
+			"Cluster": {
+				func(c *config) { c.Cluster = "" },
+				func(c *config) { c.Cluster = "a/b" },
+				func(c *config) { c.Cluster = "a b" },
+				func(c *config) { c.Cluster = ".." },
+				func(c *config) { c.Cluster = "ä" },
+				func(c *config) { c.Cluster = long },
+			},
+			"Prefix": {
+				func(c *config) { c.Prefix = "//" },
+				func(c *config) { c.Prefix = "a//b" },
+				func(c *config) { c.Prefix = "/a" },
+				func(c *config) { c.Prefix = "../up" },
+				func(c *config) { c.Prefix = "a?b" },
+				func(c *config) { c.Prefix = long },
+				func(c *config) { c.Prefix = strings.Repeat("a/", 257) + "a" },
+			},
+			"AttemptTimeout":       negative(func(c *config) *time.Duration { return &c.AttemptTimeout }),
+			"AttemptTimeoutPerMiB": negative(func(c *config) *time.Duration { return &c.AttemptTimeoutPerMiB }),
+			"BulkAttemptTimeout":   negative(func(c *config) *time.Duration { return &c.BulkAttemptTimeout }),
+			"MaxAttempts":          {func(c *config) { c.MaxAttempts = -1 }},
+			"MaxRetryTime":         negative(func(c *config) *time.Duration { return &c.MaxRetryTime }),
+			"BackoffBase": append(negative(func(c *config) *time.Duration { return &c.BackoffBase }),
+				func(c *config) { c.BackoffBase = time.Minute }),
+			"BackoffCap":    negative(func(c *config) *time.Duration { return &c.BackoffCap }),
+			"RetryAfterCap": negative(func(c *config) *time.Duration { return &c.RetryAfterCap }),
+			"GateFailures":  {func(c *config) { c.GateFailures = -1 }},
+			"ProbeMin": append(negative(func(c *config) *time.Duration { return &c.ProbeMin }),
+				func(c *config) { c.ProbeMin = time.Minute }),
+			"ProbeMax": negative(func(c *config) *time.Duration { return &c.ProbeMax }),
+			"ReleasePerSecond": {
+				func(c *config) { c.ReleasePerSecond = -1 },
+				func(c *config) { c.ReleasePerSecond = int(time.Second) + 1 },
+			},
+		},
+		Any: map[string]string{
+			"Hooks":  "every one of them may be nil",
+			"Logger": "nil is none",
+			"Seed":   "every number is a seed",
+		},
+	})
 	t.Run("no driver", func(t *testing.T) {
 		_, err := objectstore.New(nil, objectstore.Config{Cluster: "c"})
 		require.ErrorIs(t, err, walstorage.ErrInvalidArgument)
