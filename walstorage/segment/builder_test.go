@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/walhop/walhop/internal/batch/batchtest"
+	"github.com/walhop/walhop/internal/configtest"
 	"github.com/walhop/walhop/walstorage"
 )
 
@@ -469,23 +470,25 @@ func TestFull(t *testing.T) {
 }
 
 func TestBuilderConfig(t *testing.T) {
-	for _, test := range []struct {
-		field string
-		cfg   BuilderConfig
-	}{
-		{"Cluster", BuilderConfig{}},
-		{"Cluster", BuilderConfig{Cluster: "a/b"}},
-		{"TargetBytes", BuilderConfig{Cluster: "c", TargetBytes: -1}},
-		{"TargetBytes", BuilderConfig{Cluster: "c", TargetBytes: 60}},
-		{"MaxBytes", BuilderConfig{Cluster: "c", TargetBytes: 1000, MaxBytes: 999}},
-		{"MaxBytes", BuilderConfig{Cluster: "c", MaxBytes: 1 << 31}},
-		{"MaxSlices", BuilderConfig{Cluster: "c", MaxSlices: -1}},
-		{"MaxEventBytes", BuilderConfig{Cluster: "c", MaxEventBytes: 100}},
-	} {
-		_, err := NewBuilder(test.cfg)
-		require.ErrorIs(t, err, walstorage.ErrInvalidArgument)
-		assert.Contains(t, err.Error(), test.field)
-	}
+	type config = BuilderConfig
+	configtest.Run(t, configtest.Table[config]{
+		Valid: config{Cluster: "c"},
+		Open: func(_ testing.TB, c config) error {
+			_, err := NewBuilder(c)
+			return err
+		},
+		Wrong: map[string][]func(*config){
+			"Cluster":     {func(c *config) { c.Cluster = "" }, func(c *config) { c.Cluster = "a/b" }},
+			"TargetBytes": {func(c *config) { c.TargetBytes = -1 }, func(c *config) { c.TargetBytes = 60 }},
+			"MaxBytes": {
+				func(c *config) { c.MaxBytes = -1 },
+				func(c *config) { c.TargetBytes, c.MaxBytes = 1000, 999 },
+				func(c *config) { c.MaxBytes = 1 << 31 },
+			},
+			"MaxSlices":     {func(c *config) { c.MaxSlices = -1 }},
+			"MaxEventBytes": {func(c *config) { c.MaxEventBytes = -1 }, func(c *config) { c.MaxEventBytes = 100 }},
+		},
+	})
 	b := newBuilder(t, BuilderConfig{})
 	assert.Len(t, b.Buffer(0), DefaultTargetBytes)
 }
