@@ -20,10 +20,11 @@ type StoreConfig struct {
 	MaxEntries int
 }
 
-// Validate names the field that is wrong.
+// Validate names the field that is wrong, in an error of kind walstorage.ErrInvalidArgument.
 func (c StoreConfig) Validate() error {
 	if c.MaxEntries < 0 {
-		return fmt.Errorf("metadata: StoreConfig.MaxEntries is %d, want 0 (the default) or greater", c.MaxEntries)
+		return walstorage.NewError(walstorage.ErrInvalidArgument,
+			fmt.Errorf("metadata: StoreConfig.MaxEntries is %d, want 0 (the default) or greater", c.MaxEntries))
 	}
 	return nil
 }

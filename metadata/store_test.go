@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/walhop/walhop/internal/configtest"
 	"github.com/walhop/walhop/metadata"
 	"github.com/walhop/walhop/metadata/internal/testevent"
 	"github.com/walhop/walhop/walstorage/segment"
@@ -551,4 +552,16 @@ func TestStoreAllocatesNothing(t *testing.T) {
 	step()
 	assert.Zero(t, testing.AllocsPerRun(50, step))
 	assert.Zero(t, store.Stats().Entries)
+}
+
+func TestStoreConfigNamesTheField(t *testing.T) {
+	type config = metadata.StoreConfig
+	configtest.Run(t, configtest.Table[config]{
+		Open: func(_ testing.TB, c config) error {
+			_, err := metadata.NewStore(c)
+			return err
+		},
+		Wrong: map[string][]func(*config){"MaxEntries": {func(c *config) { c.MaxEntries = -1 }}},
+		Any:   map[string]string{"Cluster": "what is no cluster's id is that of no event"},
+	})
 }
