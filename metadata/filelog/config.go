@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/walhop/walhop/metadata"
+	"github.com/walhop/walhop/walstorage"
 )
 
 // Defaults of [Config].
@@ -49,7 +50,11 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-// withDefaults checks the configuration and fills in the defaults. The error names the field that is wrong.
+// unlimited is 36 years. What is longer counts as it, so that twice as much does not overflow.
+const unlimited = time.Duration(1 << 60)
+
+// withDefaults checks the configuration and fills in the defaults. The error is of kind walstorage.ErrInvalidArgument and
+// names the field that is wrong.
 func (c Config) withDefaults() (Config, error) {
 	if c.EventVersion == 0 {
 		c.EventVersion = metadata.LatestVersion
@@ -66,6 +71,7 @@ func (c Config) withDefaults() (Config, error) {
 	if c.RotateAfter == 0 {
 		c.RotateAfter = min(DefaultRotateAfter, c.Retention/2)
 	}
+	c.Retention, c.RotateAfter = min(c.Retention, unlimited), min(c.RotateAfter, unlimited)
 	if c.Now == nil {
 		c.Now = time.Now
 	}
@@ -77,7 +83,7 @@ func (c Config) withDefaults() (Config, error) {
 
 func (c Config) check() error {
 	if err := c.EventVersion.Validate(); err != nil {
-		return fmt.Errorf("filelog: Config.EventVersion: %w", err)
+		return fmt.Errorf("%w: filelog: Config.EventVersion: %w", walstorage.ErrInvalidArgument, err)
 	}
 	for _, wrong := range []struct {
 		is   bool
@@ -88,11 +94,12 @@ func (c Config) check() error {
 		{c.BrokerEpoch < 0, fmt.Sprintf("BrokerEpoch is %d, want 0 or greater", c.BrokerEpoch)},
 		{c.PollInterval < 100*time.Microsecond, fmt.Sprintf("PollInterval is %v, want 100us or greater", c.PollInterval)},
 		{c.RotateBytes < 1, fmt.Sprintf("RotateBytes is %d, want 1 or greater", c.RotateBytes)},
+		{c.Retention < 0, fmt.Sprintf("Retention is %v, want 0 (the default) or greater", c.Retention)},
 		{c.RotateAfter <= 0, fmt.Sprintf("RotateAfter is %v, want more than 0", c.RotateAfter)},
 		{c.Retention < 2*c.RotateAfter, fmt.Sprintf("Retention is %v, want twice RotateAfter (%v) or more", c.Retention, c.RotateAfter)},
 	} {
 		if wrong.is {
-			return fmt.Errorf("filelog: Config.%s", wrong.what)
+			return walstorage.NewError(walstorage.ErrInvalidArgument, fmt.Errorf("filelog: Config.%s", wrong.what))
 		}
 	}
 	return nil

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -19,6 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/walhop/walhop/internal/configtest"
 	"github.com/walhop/walhop/metadata"
 	"github.com/walhop/walhop/metadata/filelog"
 	"github.com/walhop/walhop/metadata/internal/testevent"
@@ -781,16 +783,38 @@ func TestClose(t *testing.T) {
 }
 
 func TestConfigNamesTheField(t *testing.T) {
+	type config = filelog.Config
+	configtest.Run(t, configtest.Table[config]{
+		Valid: config{Dir: t.TempDir()},
+		Open: func(tb testing.TB, c config) error {
+			log, err := filelog.New(tb.Context(), c)
+			if err != nil {
+				return err
+			}
+			return log.Close()
+		},
+		Wrong: map[string][]func(*config){
+			"Dir":          {func(c *config) { c.Dir = "" }},
+			"Broker":       {func(c *config) { c.Broker = -1 }},
+			"BrokerEpoch":  {func(c *config) { c.BrokerEpoch = -1 }},
+			"EventVersion": {func(c *config) { c.EventVersion = -1 }, func(c *config) { c.EventVersion = metadata.LatestVersion + 1 }},
+			"PollInterval": {func(c *config) { c.PollInterval = -1 }, func(c *config) { c.PollInterval = time.Microsecond }},
+			"RotateBytes":  {func(c *config) { c.RotateBytes = -1 }},
+			"RotateAfter":  {func(c *config) { c.RotateAfter = -1 }, func(c *config) { c.Retention = 1 }},
+			"Retention": {
+				func(c *config) { c.Retention = -1 },
+				func(c *config) { c.RotateAfter, c.Retention = time.Minute, time.Minute },
+				func(c *config) { c.RotateAfter = math.MaxInt64 }, // twice as much does not overflow
+			},
+		},
+		Any: map[string]string{
+			"Now":    "nil is time.Now",
+			"Hooks":  "every one of them may be nil",
+			"Logger": "nil is none",
+		},
+	})
 	dir := t.TempDir()
-	for field, cfg := range map[string]filelog.Config{
-		"Config.Dir is empty":  {},
-		"Config.Broker is":     {Dir: dir, Broker: -1},
-		"Config.BrokerEpoch":   {Dir: dir, BrokerEpoch: -1},
-		"Config.EventVersion":  {Dir: dir, EventVersion: metadata.LatestVersion + 1},
-		"Config.PollInterval":  {Dir: dir, PollInterval: time.Microsecond},
-		"Config.RotateBytes":   {Dir: dir, RotateBytes: -1},
-		"Config.RotateAfter":   {Dir: dir, RotateAfter: -1},
-		"Config.Retention is":  {Dir: dir, RotateAfter: time.Minute, Retention: time.Minute},
+	for says, cfg := range map[string]filelog.Config{
 		"no such file":         {Dir: filepath.Join(dir, "missing")},
 		"Config.Dir: ":         {Dir: filepath.Join(dir, "missing")},
 		"missing: no such":     {Dir: filepath.Join(dir, "missing")},
@@ -798,7 +822,7 @@ func TestConfigNamesTheField(t *testing.T) {
 	} {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, "4"), nil, 0o644))
 		_, err := filelog.New(t.Context(), cfg)
-		assert.ErrorContains(t, err, field)
+		assert.ErrorContains(t, err, says)
 	}
 	file := filepath.Join(dir, "file")
 	require.NoError(t, os.WriteFile(file, nil, 0o644))
