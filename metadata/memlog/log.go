@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/walhop/walhop/metadata"
+	"github.com/walhop/walhop/walstorage"
 )
 
 // Options configures a [Log].
@@ -23,20 +24,24 @@ type Options struct {
 	Hooks metadata.Hooks
 }
 
-// Validate names the field that is wrong.
+// Validate names the field that is wrong, in an error of kind walstorage.ErrInvalidArgument.
 func (o Options) Validate() error {
 	if o.Broker < 0 {
-		return fmt.Errorf("memlog: Options.Broker is %d, want 0 or greater", o.Broker)
+		return invalid("Broker is %d, want 0 or greater", o.Broker)
 	}
 	if o.BrokerEpoch < 0 {
-		return fmt.Errorf("memlog: Options.BrokerEpoch is %d, want 0 or greater", o.BrokerEpoch)
+		return invalid("BrokerEpoch is %d, want 0 or greater", o.BrokerEpoch)
 	}
 	if o.EventVersion != 0 {
 		if err := o.EventVersion.Validate(); err != nil {
-			return fmt.Errorf("memlog: Options.EventVersion: %w", err)
+			return fmt.Errorf("%w: memlog: Options.EventVersion: %w", walstorage.ErrInvalidArgument, err)
 		}
 	}
 	return nil
+}
+
+func invalid(format string, args ...any) error {
+	return walstorage.NewError(walstorage.ErrInvalidArgument, fmt.Errorf("memlog: Options."+format, args...))
 }
 
 // Log is one broker's handle on a [Topic]. It implements [metadata.Log] and is safe for concurrent use.

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/walhop/walhop/internal/configtest"
 	"github.com/walhop/walhop/metadata"
 	"github.com/walhop/walhop/metadata/internal/testevent"
 	"github.com/walhop/walhop/metadata/memlog"
@@ -498,15 +499,38 @@ func TestClose(t *testing.T) {
 }
 
 func TestConfigNamesTheField(t *testing.T) {
-	_, err := memlog.New(memlog.Config{Retention: -1})
-	assert.ErrorContains(t, err, "Retention")
-	topic := newTopic(t, memlog.Config{})
-	for field, options := range map[string]memlog.Options{
-		"Options.Broker is":    {Broker: -1},
-		"Options.BrokerEpoch":  {BrokerEpoch: -1},
-		"Options.EventVersion": {EventVersion: metadata.LatestVersion + 1},
-	} {
-		_, err := topic.Open(options)
-		assert.ErrorContains(t, err, field)
-	}
+	type config = memlog.Config
+	t.Run("topic", func(t *testing.T) {
+		configtest.Run(t, configtest.Table[config]{
+			Open: func(_ testing.TB, c config) error {
+				_, err := memlog.New(c)
+				return err
+			},
+			Wrong: map[string][]func(*config){"Retention": {func(c *config) { c.Retention = -1 }}},
+			Any:   map[string]string{"Now": "nil is time.Now"},
+		})
+	})
+	type options = memlog.Options
+	t.Run("log", func(t *testing.T) {
+		configtest.Run(t, configtest.Table[options]{
+			Open: func(_ testing.TB, o options) error {
+				topic, err := memlog.New(memlog.Config{})
+				require.NoError(t, err)
+				log, err := topic.Open(o)
+				if err != nil {
+					return err
+				}
+				return log.Close()
+			},
+			Wrong: map[string][]func(*options){
+				"Broker":       {func(o *options) { o.Broker = -1 }},
+				"BrokerEpoch":  {func(o *options) { o.BrokerEpoch = -1 }},
+				"EventVersion": {func(o *options) { o.EventVersion = -1 }, func(o *options) { o.EventVersion = metadata.LatestVersion + 1 }},
+			},
+			Any: map[string]string{
+				"Faults": "they are a script",
+				"Hooks":  "every one of them may be nil",
+			},
+		})
+	})
 }

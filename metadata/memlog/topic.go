@@ -21,10 +21,10 @@ type Config struct {
 	Now func() time.Time
 }
 
-// Validate names the field that is wrong.
+// Validate names the field that is wrong, in an error of kind walstorage.ErrInvalidArgument.
 func (c Config) Validate() error {
 	if c.Retention < 0 {
-		return fmt.Errorf("memlog: Config.Retention is %v, want 0 or greater", c.Retention)
+		return walstorage.NewError(walstorage.ErrInvalidArgument, fmt.Errorf("memlog: Config.Retention is %v, want 0 or greater", c.Retention))
 	}
 	return nil
 }
