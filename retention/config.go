@@ -20,7 +20,8 @@ type Config struct {
 	// costs its followers a fallback at worst, if the two clocks disagree.
 	Gone func(ctx context.Context) ([]int32, error)
 
-	// Retention is how long a segment is kept, Kafka's local.retention.ms for the active log. Default 1 h.
+	// Retention is how long a segment is kept, Kafka's local.retention.ms for the active log. Default 1 h. More than 36
+	// years, with Grace, is for ever.
 	Retention time.Duration
 	// Grace is added to Retention: it covers the time from creation to publication, a read under way, and clocks that
 	// differ. A negative value is none. Default 5 min.
@@ -46,6 +47,9 @@ type Hooks struct {
 	// RunDone is called after each run, on its goroutine. err is what Sweep returns.
 	RunDone func(result Result, err error)
 }
+
+// unlimited is 36 years. What is longer counts as it: a sum that overflowed would delete everything.
+const unlimited = time.Duration(1 << 60)
 
 // withDefaults checks the configuration and fills in the defaults. The error names the field that is wrong.
 func (c Config) withDefaults() (Config, error) {
@@ -74,7 +78,9 @@ func (c Config) withDefaults() (Config, error) {
 		if *d.value == 0 {
 			*d.value = d.def
 		}
+		*d.value = min(*d.value, unlimited)
 	}
+	c.Grace = min(c.Grace, unlimited)
 	if c.FullEvery < c.Interval {
 		return c, invalid("FullEvery is %s, it must not be less than Interval, %s", c.FullEvery, c.Interval)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -14,6 +15,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/walhop/walhop/internal/configtest"
 	"github.com/walhop/walhop/retention"
 	"github.com/walhop/walhop/walstorage"
 	"github.com/walhop/walhop/walstorage/objectstore"
@@ -466,16 +468,49 @@ func TestRun(t *testing.T) {
 }
 
 func TestConfigNamesTheField(t *testing.T) {
-	storage := newBucket(t).Manager
-	for field, cfg := range map[string]retention.Config{
-		"Storage":   {},
-		"Broker":    {Storage: storage, Broker: -1},
-		"Retention": {Storage: storage, Retention: -1},
-		"Interval":  {Storage: storage, Interval: -1},
-		"FullEvery": {Storage: storage, FullEvery: time.Second},
-	} {
-		_, err := retention.New(cfg)
-		assert.ErrorIs(t, err, walstorage.ErrInvalidArgument)
-		assert.ErrorContains(t, err, field)
+	type config = retention.Config
+	negative := func(field func(*config) *time.Duration) []func(*config) {
+		return []func(*config){func(c *config) { *field(c) = -1 }, func(c *config) { *field(c) = math.MinInt64 }}
 	}
+	configtest.Run(t, configtest.Table[config]{
+		Valid: config{Storage: newBucket(t).Manager},
+		Open: func(_ testing.TB, c config) error {
+			_, err := retention.New(c)
+			return err
+		},
+		Wrong: map[string][]func(*config){
+			"Storage":   {func(c *config) { c.Storage = nil }},
+			"Broker":    {func(c *config) { c.Broker = -1 }},
+			"Retention": negative(func(c *config) *time.Duration { return &c.Retention }),
+			"Interval":  negative(func(c *config) *time.Duration { return &c.Interval }),
+			"FullEvery": append(negative(func(c *config) *time.Duration { return &c.FullEvery }), func(c *config) { c.FullEvery = time.Second }),
+		},
+		Any: map[string]string{
+			"Gone":   "it may be nil",
+			"Grace":  "a negative one is none",
+			"Now":    "nil is time.Now",
+			"Hooks":  "every one of them may be nil",
+			"Logger": "nil is none",
+		},
+	})
+}
+
+// What is to be kept for ever is kept: no sum of times overflows and makes everything too old.
+func TestRetentionWithoutLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, cfg := range []retention.Config{
+			{Retention: math.MaxInt64},
+			{Retention: math.MaxInt64, Grace: math.MaxInt64},
+			{Grace: math.MaxInt64},
+		} {
+			b := newBucket(t)
+			b.upload(1, time.Now())
+			s := b.sweeper(func(c *retention.Config) { c.Retention, c.Grace = cfg.Retention, cfg.Grace })
+			for range 3 {
+				time.Sleep(1000 * time.Hour)
+				require.Zero(t, sweep(t, s).Deleted)
+				require.Len(t, b.ids(), 1)
+			}
+		}
+	})
 }
