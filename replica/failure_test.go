@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/walhop/walhop/internal/configtest"
 	"github.com/walhop/walhop/replica"
 	"github.com/walhop/walhop/unifiedlog/memory"
 )
@@ -246,25 +247,53 @@ func TestMoveToAnotherLeader(t *testing.T) {
 }
 
 func TestConfigNamesTheField(t *testing.T) {
-	send := func(context.Context, int32, replica.Reports) ([]replica.Answer, error) { return nil, nil }
-	for field, cfg := range map[string]replica.ReporterConfig{
-		"Replica":     {Replica: -1, Send: send},
-		"BrokerEpoch": {BrokerEpoch: -1, Send: send},
-		"Send":        {},
-		"Linger":      {Send: send, Linger: -1},
-		"Timeout":     {Send: send, Timeout: -1},
-		"MinPause":    {Send: send, MinPause: -1},
-		"MaxPause":    {Send: send, MaxPause: time.Millisecond},
-	} {
-		_, err := replica.NewReporter(cfg)
-		assert.ErrorContains(t, err, field)
-	}
-	_, err := replica.NewTracker(replica.TrackerConfig{})
-	assert.ErrorContains(t, err, "Partitions")
-	_, err = replica.NewTracker(replica.TrackerConfig{Partitions: &leaderBroker{}, StallAfter: -1})
-	assert.ErrorContains(t, err, "StallAfter")
-	_, err = replica.NewTracker(replica.TrackerConfig{Partitions: &leaderBroker{}, Linger: time.Second})
-	assert.ErrorContains(t, err, "Linger")
+	type reporter = replica.ReporterConfig
+	t.Run("reporter", func(t *testing.T) {
+		configtest.Run(t, configtest.Table[reporter]{
+			Valid: reporter{Send: func(context.Context, int32, replica.Reports) ([]replica.Answer, error) { return nil, nil }},
+			Open: func(_ testing.TB, c reporter) error {
+				r, err := replica.NewReporter(c)
+				if err == nil {
+					r.Close()
+				}
+				return err
+			},
+			Wrong: map[string][]func(*reporter){
+				"Replica":     {func(c *reporter) { c.Replica = -1 }},
+				"BrokerEpoch": {func(c *reporter) { c.BrokerEpoch = -1 }},
+				"Send":        {func(c *reporter) { c.Send = nil }},
+				"Linger":      {func(c *reporter) { c.Linger = -1 }},
+				"Timeout":     {func(c *reporter) { c.Timeout = -1 }},
+				"MinPause":    {func(c *reporter) { c.MinPause = -1 }, func(c *reporter) { c.MinPause = time.Minute }},
+				"MaxPause":    {func(c *reporter) { c.MaxPause = -1 }, func(c *reporter) { c.MaxPause = time.Millisecond }},
+			},
+			Any: map[string]string{
+				"Answered": "it may be nil",
+				"Seed":     "every number is a seed",
+				"Hooks":    "every one of them may be nil",
+				"Logger":   "nil is none",
+			},
+		})
+	})
+	type tracker = replica.TrackerConfig
+	t.Run("tracker", func(t *testing.T) {
+		configtest.Run(t, configtest.Table[tracker]{
+			Valid: tracker{Partitions: &leaderBroker{}},
+			Open: func(_ testing.TB, c tracker) error {
+				r, err := replica.NewTracker(c)
+				if err == nil {
+					r.Close()
+				}
+				return err
+			},
+			Wrong: map[string][]func(*tracker){
+				"Partitions": {func(c *tracker) { c.Partitions = nil }},
+				"StallAfter": {func(c *tracker) { c.StallAfter = -1 }},
+				"Linger":     {func(c *tracker) { c.Linger = -1 }, func(c *tracker) { c.Linger = time.Second }},
+			},
+			Any: map[string]string{"Recorded": "it may be nil"},
+		})
+	})
 }
 
 // Ten thousand partitions between two brokers: one message a second while nothing happens, and what moves costs what moves.

@@ -1,8 +1,6 @@
 package replica
 
 import (
-	"errors"
-	"fmt"
 	"log/slog"
 	"sync"
 	"time"
@@ -53,11 +51,11 @@ type ReporterHooks struct {
 func (c ReporterConfig) withDefaults() (ReporterConfig, error) {
 	switch {
 	case c.Replica < 0:
-		return c, fmt.Errorf("replica: Replica is %d, it must not be negative", c.Replica)
+		return c, invalid("Replica is %d, it must not be negative", c.Replica)
 	case c.BrokerEpoch < 0:
-		return c, fmt.Errorf("replica: BrokerEpoch is %d, it must not be negative", c.BrokerEpoch)
+		return c, invalid("BrokerEpoch is %d, it must not be negative", c.BrokerEpoch)
 	case c.Send == nil:
-		return c, errors.New("replica: Send is nil")
+		return c, invalid("Send is nil")
 	}
 	for _, d := range []struct {
 		name  string
@@ -70,14 +68,14 @@ func (c ReporterConfig) withDefaults() (ReporterConfig, error) {
 		{"MaxPause", &c.MaxPause, time.Second},
 	} {
 		if *d.value < 0 {
-			return c, fmt.Errorf("replica: %s is %s, it must not be negative", d.name, *d.value)
+			return c, invalid("%s is %s, it must not be negative", d.name, *d.value)
 		}
 		if *d.value == 0 {
 			*d.value = d.def
 		}
 	}
 	if c.MinPause > c.MaxPause {
-		return c, fmt.Errorf("replica: MinPause is %s, it must not exceed MaxPause, %s", c.MinPause, c.MaxPause)
+		return c, invalid("MinPause is %s, it must not exceed MaxPause, %s", c.MinPause, c.MaxPause)
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)

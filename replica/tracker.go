@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/walhop/walhop/walstorage"
 	"github.com/walhop/walhop/walstorage/segment"
 )
 
@@ -28,16 +29,16 @@ type TrackerConfig struct {
 
 func (c TrackerConfig) withDefaults() (TrackerConfig, error) {
 	if c.Partitions == nil {
-		return c, errors.New("replica: Partitions is nil")
+		return c, invalid("Partitions is nil")
 	}
 	if c.StallAfter < 0 {
-		return c, fmt.Errorf("replica: StallAfter is %s, it must not be negative", c.StallAfter)
+		return c, invalid("StallAfter is %s, it must not be negative", c.StallAfter)
 	}
 	if c.StallAfter == 0 {
 		c.StallAfter = time.Second
 	}
 	if c.Linger < 0 || c.Linger >= c.StallAfter {
-		return c, fmt.Errorf("replica: Linger is %s, it must not be negative and be below StallAfter, %s", c.Linger, c.StallAfter)
+		return c, invalid("Linger is %s, it must not be negative and be below StallAfter, %s", c.Linger, c.StallAfter)
 	}
 	if c.Linger == 0 {
 		c.Linger = linger
@@ -513,4 +514,9 @@ func (t *Tracker) Close() {
 	for _, s := range t.sessions {
 		t.dropSession(s)
 	}
+}
+
+// invalid returns an error of kind walstorage.ErrInvalidArgument.
+func invalid(format string, args ...any) error {
+	return walstorage.NewError(walstorage.ErrInvalidArgument, fmt.Errorf("replica: "+format, args...))
 }
