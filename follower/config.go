@@ -52,6 +52,9 @@ type Config struct {
 	Logger *slog.Logger
 }
 
+// unlimited is 36 years. What is longer counts as it, so that no sum of such overflows.
+const unlimited = time.Duration(1 << 60)
+
 // withDefaults checks the configuration and fills in the defaults. The error names the field that is wrong.
 func (c Config) withDefaults() (Config, error) {
 	switch {
@@ -61,8 +64,9 @@ func (c Config) withDefaults() (Config, error) {
 		return c, invalid("Metadata is nil")
 	case c.Leader == nil:
 		return c, invalid("Leader is nil")
-	case c.Cluster == "":
-		return c, invalid("Cluster is empty")
+	}
+	if _, err := walstorage.NewKeys("", c.Cluster); err != nil { // the one place that knows what a cluster's id may be
+		return c, fmt.Errorf("follower: %w", err)
 	}
 	for _, d := range []struct {
 		name  string
@@ -81,6 +85,7 @@ func (c Config) withDefaults() (Config, error) {
 		if *d.value == 0 {
 			*d.value = d.def
 		}
+		*d.value = min(*d.value, unlimited)
 	}
 	if c.FetchTimeout == 0 {
 		c.FetchTimeout = c.StallAfter

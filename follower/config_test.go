@@ -2,12 +2,14 @@ package follower_test
 
 import (
 	"context"
+	"math"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/walhop/walhop/follower"
+	"github.com/walhop/walhop/internal/configtest"
 	"github.com/walhop/walhop/metadata/memlog"
 	"github.com/walhop/walhop/unifiedlog/memory"
 	"github.com/walhop/walhop/walstorage"
@@ -37,33 +39,46 @@ func validConfig(t *testing.T) follower.Config {
 
 // Each wrong field is named, and of kind ErrInvalidArgument. The bounds between the durations are F6's.
 func TestConfig(t *testing.T) {
-	for _, test := range []struct {
-		field  string
-		change func(*follower.Config)
-	}{
-		{"Storage", func(c *follower.Config) { c.Storage = nil }},
-		{"Metadata", func(c *follower.Config) { c.Metadata = nil }},
-		{"Leader", func(c *follower.Config) { c.Leader = nil }},
-		{"Cluster", func(c *follower.Config) { c.Cluster = "" }},
-		{"StallAfter", func(c *follower.Config) { c.StallAfter = -1 }},
-		{"TooFarBehind", func(c *follower.Config) { c.TooFarBehind = -1 }},
-		{"FetchTimeout", func(c *follower.Config) { c.FetchTimeout = -1 }},
-		{"LeaderMaxLinger", func(c *follower.Config) { c.LeaderMaxLinger = -1 }},
-		{"LeaderMaxLinger", func(c *follower.Config) { c.LeaderMaxLinger = time.Second }},
-		{"ReplicaLagTimeMax", func(c *follower.Config) { c.ReplicaLagTimeMax = 12 * time.Second }},
-		{"ReplicaLagTimeMax", func(c *follower.Config) { c.TooFarBehind = 14 * time.Second }},
-		{"MaxFetches", func(c *follower.Config) { c.MaxFetches = -1 }},
-		{"MaxParkedBytes", func(c *follower.Config) { c.MaxParkedBytes = -1 }},
-		{"Entries", func(c *follower.Config) { c.Entries.MaxEntries = -1 }},
-	} {
-		cfg := validConfig(t)
-		test.change(&cfg)
-		_, err := follower.New(cfg)
-		require.ErrorContains(t, err, test.field)
-	}
-	r, err := follower.New(validConfig(t))
-	require.NoError(t, err)
-	require.NoError(t, r.Close(context.Background()))
+	type config = follower.Config
+	configtest.Run(t, configtest.Table[config]{
+		Valid: validConfig(t),
+		Open: func(_ testing.TB, c config) error {
+			replicator, err := follower.New(c)
+			if err != nil {
+				return err
+			}
+			return replicator.Close(context.Background())
+		},
+		Wrong: map[string][]func(*config){
+			"Storage":  {func(c *config) { c.Storage = nil }},
+			"Metadata": {func(c *config) { c.Metadata = nil }},
+			"Leader":   {func(c *config) { c.Leader = nil }},
+			"Cluster":  {func(c *config) { c.Cluster = "" }, func(c *config) { c.Cluster = "a/b" }},
+			"StallAfter": {
+				func(c *config) { c.StallAfter = -1 },
+				func(c *config) { c.StallAfter = time.Millisecond }, // below LeaderMaxLinger
+			},
+			"TooFarBehind":    {func(c *config) { c.TooFarBehind = -1 }},
+			"FetchTimeout":    {func(c *config) { c.FetchTimeout = -1 }},
+			"LeaderMaxLinger": {func(c *config) { c.LeaderMaxLinger = -1 }, func(c *config) { c.LeaderMaxLinger = time.Second }},
+			"ReplicaLagTimeMax": {
+				func(c *config) { c.ReplicaLagTimeMax = -1 },
+				func(c *config) { c.ReplicaLagTimeMax = 12 * time.Second },
+				func(c *config) { c.TooFarBehind = 14 * time.Second },
+				func(c *config) { c.TooFarBehind = math.MaxInt64 }, // no sum of times overflows
+				func(c *config) { c.StallAfter, c.TooFarBehind = math.MaxInt64, math.MaxInt64 },
+			},
+			"MaxFetches":         {func(c *config) { c.MaxFetches = -1 }},
+			"MaxParkedBytes":     {func(c *config) { c.MaxParkedBytes = -1 }},
+			"Entries.MaxEntries": {func(c *config) { c.Entries.MaxEntries = -1 }},
+		},
+		Any: map[string]string{
+			"Seed":   "every number is a seed",
+			"Now":    "nil is time.Now",
+			"Hooks":  "every one of them may be nil",
+			"Logger": "nil is none",
+		},
+	})
 }
 
 // Follow names what is wrong with its arguments.
