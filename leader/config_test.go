@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/walhop/walhop/internal/configtest"
 	"github.com/walhop/walhop/leader"
 	"github.com/walhop/walhop/metadata/memlog"
 	"github.com/walhop/walhop/walstorage"
@@ -23,43 +24,59 @@ func TestConfigNamesTheWrongField(t *testing.T) {
 	require.NoError(t, err)
 	meta, err := topic.Open(memlog.Options{Broker: broker, BrokerEpoch: brokerEpoch})
 	require.NoError(t, err)
-	for field, change := range map[string]func(*leader.Config){
-		"Storage":            func(c *leader.Config) { c.Storage = nil },
-		"Metadata":           func(c *leader.Config) { c.Metadata = nil },
-		"Cluster":            func(c *leader.Config) { c.Cluster = "" },
-		"Broker":             func(c *leader.Config) { c.Broker = -1 },
-		"BrokerEpoch":        func(c *leader.Config) { c.BrokerEpoch = -1 },
-		"Linger":             func(c *leader.Config) { c.Linger = -time.Second },
-		"TargetBytes":        func(c *leader.Config) { c.TargetBytes = 100 },
-		"MaxBytes":           func(c *leader.Config) { c.MaxBytes = 5000 },
-		"MaxSlices":          func(c *leader.Config) { c.MaxSlices = -1 },
-		"MaxEventBytes":      func(c *leader.Config) { c.MaxEventBytes = 1 },
-		"MaxInFlightUploads": func(c *leader.Config) { c.MaxInFlightUploads = 5000 },
-		"MaxBacklogAge":      func(c *leader.Config) { c.MaxBacklogAge = -1 },
-		"MaxBacklogBytes":    func(c *leader.Config) { c.MaxBacklogBytes = -1 },
-		// L3: a segment that is published after half the retention may name an object that is being deleted.
-		"GiveUpAfter": func(c *leader.Config) { c.GiveUpAfter, c.Retention = time.Minute, 2*time.Minute },
-		"StuckAfter":  func(c *leader.Config) { c.StuckAfter = -1 },
-		"Retention":   func(c *leader.Config) { c.Retention = -1 },
-	} {
-		t.Run(field, func(t *testing.T) {
-			cfg := leader.Config{Storage: store, Metadata: meta, Cluster: cluster, Broker: broker, BrokerEpoch: brokerEpoch}
-			change(&cfg)
-			_, err := leader.New(cfg)
-			require.ErrorIs(t, err, walstorage.ErrInvalidArgument)
-			assert.ErrorContains(t, err, field)
-		})
-	}
+	type config = leader.Config
+	configtest.Run(t, configtest.Table[config]{
+		Valid: config{Storage: store, Metadata: meta, Cluster: cluster},
+		Open: func(_ testing.TB, c config) error {
+			uploader, err := leader.New(c)
+			if err != nil {
+				return err
+			}
+			return uploader.Close(context.Background())
+		},
+		Wrong: map[string][]func(*config){
+			"Storage":     {func(c *config) { c.Storage = nil }},
+			"Metadata":    {func(c *config) { c.Metadata = nil }},
+			"Cluster":     {func(c *config) { c.Cluster = "" }, func(c *config) { c.Cluster = "a/b" }},
+			"Broker":      {func(c *config) { c.Broker = -1 }},
+			"BrokerEpoch": {func(c *config) { c.BrokerEpoch = -1 }},
+			"Linger":      {func(c *config) { c.Linger = -time.Second }, func(c *config) { c.Linger = time.Minute }},
+			"TargetBytes": {
+				func(c *config) { c.TargetBytes = -1 },
+				func(c *config) { c.TargetBytes = 100 },
+				func(c *config) { c.TargetBytes = 1<<30 + 1 },
+			},
+			"MaxBytes": {
+				func(c *config) { c.MaxBytes = -1 },
+				func(c *config) { c.MaxBytes = 5000 },
+				func(c *config) { c.MaxBytes = 1<<30 + 1 },
+			},
+			"MaxSlices":          {func(c *config) { c.MaxSlices = -1 }, func(c *config) { c.MaxSlices = 1<<20 + 1 }},
+			"MaxEventBytes":      {func(c *config) { c.MaxEventBytes = 1 }, func(c *config) { c.MaxEventBytes = 1<<30 + 1 }},
+			"MaxInFlightUploads": {func(c *config) { c.MaxInFlightUploads = -1 }, func(c *config) { c.MaxInFlightUploads = 5000 }},
+			"MaxBacklogAge":      {func(c *config) { c.MaxBacklogAge = -1 }},
+			"MaxBacklogBytes":    {func(c *config) { c.MaxBacklogBytes = -1 }},
+			// L3: a segment that is published after half the retention may name an object that is being deleted.
+			"GiveUpAfter": {
+				func(c *config) { c.GiveUpAfter = -1 },
+				func(c *config) { c.GiveUpAfter, c.Retention = time.Minute, 2*time.Minute },
+			},
+			"StuckAfter": {func(c *config) { c.StuckAfter = -1 }},
+			"Retention":  {func(c *config) { c.Retention = -1 }},
+		},
+		Any: map[string]string{
+			"Seed":   "every number is a seed",
+			"Now":    "nil is time.Now",
+			"Random": "nil is crypto/rand",
+			"Hooks":  "every one of them may be nil",
+			"Logger": "nil is none",
+		},
+	})
 	t.Run("MaxBacklogAge below the time between two looks at a partition", func(t *testing.T) {
 		cfg := leader.Config{Storage: store, Metadata: meta, Cluster: cluster, Linger: 4 * time.Second, MaxBacklogAge: time.Second}
 		_, err := leader.New(cfg)
 		require.ErrorIs(t, err, walstorage.ErrInvalidArgument)
 		assert.ErrorContains(t, err, "MaxBacklogAge")
-	})
-	t.Run("defaults", func(t *testing.T) {
-		up, err := leader.New(leader.Config{Storage: store, Metadata: meta, Cluster: cluster})
-		require.NoError(t, err)
-		require.NoError(t, up.Close(context.Background()))
 	})
 }
 
