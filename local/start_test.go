@@ -14,44 +14,51 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/walhop/walhop/internal/configtest"
 	"github.com/walhop/walhop/walstorage"
 	"github.com/walhop/walhop/walstorage/objectstore"
 )
 
 // A2: each field that is wrong is named, and nothing is written.
 func TestConfigNamesTheWrongField(t *testing.T) {
-	for _, variant := range []struct {
-		field string
-		spoil func(*Config)
-	}{
-		{"Root", func(c *Config) { c.Root = "" }},
-		{"FileMode", func(c *Config) { c.FileMode = 0o400 }},
-		{"FileMode", func(c *Config) { c.FileMode = 0o600 | fs.ModeSetuid }},
-		{"DirMode", func(c *Config) { c.DirMode = 0o600 }},
-		{"DirMode", func(c *Config) { c.DirMode = 0o1777 }},
-		{"TemporaryAge", func(c *Config) { c.TemporaryAge = time.Second }},
-		{"TemporaryAge", func(c *Config) { c.TemporaryAge = -time.Hour }},
-		{"SweepInterval", func(c *Config) { c.SweepInterval = time.Millisecond }},
-		{"ListPage", func(c *Config) { c.ListPage = -1 }},
-		{"ListPage", func(c *Config) { c.ListPage = maxListPage + 1 }},
-		{"Cluster", func(c *Config) { c.Store.Cluster = "" }},
-		{"Cluster", func(c *Config) { c.Store.Cluster = "a/b" }},
-		{"Prefix", func(c *Config) { c.Store.Prefix = "a//b" }},
-		{"MaxAttempts", func(c *Config) { c.Store.MaxAttempts = -1 }},
-	} {
-		t.Run(variant.field, func(t *testing.T) {
-			root := t.TempDir()
-			config := Config{Root: root, SweepInterval: -1, Store: objectstore.Config{Cluster: "c"}}
-			variant.spoil(&config)
-
-			m, err := New(t.Context(), config)
-
-			require.Nil(t, m)
-			require.ErrorIs(t, err, walstorage.ErrInvalidArgument)
-			require.Contains(t, err.Error(), variant.field)
-			require.Empty(t, files(t, root))
-		})
-	}
+	configtest.Run(t, configtest.Table[Config]{
+		Valid: Config{Root: t.TempDir(), SweepInterval: -1, Store: objectstore.Config{Cluster: "c"}},
+		Open: func(tb testing.TB, c Config) error {
+			manager, err := New(tb.Context(), c)
+			if err == nil {
+				return manager.Close()
+			}
+			require.Nil(tb, manager)
+			if c.Root != "" {
+				require.Empty(tb, files(t, c.Root))
+			}
+			return err
+		},
+		Wrong: map[string][]func(*Config){
+			"Root": {func(c *Config) { c.Root = "" }},
+			"FileMode": {
+				func(c *Config) { c.FileMode = 0o400 },
+				func(c *Config) { c.FileMode = 0o444 },
+				func(c *Config) { c.FileMode = 0o600 | fs.ModeSetuid },
+			},
+			"DirMode": {func(c *Config) { c.DirMode = 0o600 }, func(c *Config) { c.DirMode = 0o1777 }},
+			"TemporaryAge": {
+				func(c *Config) { c.TemporaryAge = time.Second },
+				func(c *Config) { c.TemporaryAge = -time.Hour },
+			},
+			"SweepInterval": {func(c *Config) { c.SweepInterval = time.Millisecond }},
+			"ListPage":      {func(c *Config) { c.ListPage = -1 }, func(c *Config) { c.ListPage = maxListPage + 1 }},
+			"Store.Cluster": {func(c *Config) { c.Store.Cluster = "" }, func(c *Config) { c.Store.Cluster = "a/b" }},
+			"Store.Prefix":  {func(c *Config) { c.Store.Prefix = "a//b" }},
+			"Store.MaxAttempts": {
+				func(c *Config) { c.Store.MaxAttempts = -1 },
+			},
+		},
+		Any: map[string]string{
+			"ReadOnly": "a store can be opened either way",
+			"FS":       "nil is the real file system",
+		},
+	})
 }
 
 // A1, A7, A8: a store that has just been opened works, has left nothing behind, and does not look at its Config again.
