@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -218,18 +217,4 @@ func TestReadyClient(t *testing.T) {
 	assert.Contains(t, requests[0].Header.Get("Authorization"), "/eu-central-1/s3/")
 	assert.NotEmpty(t, requests[0].Header.Get("X-Amz-Checksum-Crc32c"))
 	assert.Greater(t, ready.Options().Retryer.MaxAttempts(), 1)
-
-	for field, change := range map[string]func(*s3.Config){
-		"Region":      func(c *s3.Config) { c.Region = "eu-central-1" },
-		"Endpoint":    func(c *s3.Config) { c.Endpoint = url },
-		"PathStyle":   func(c *s3.Config) { c.PathStyle = true },
-		"Credentials": func(c *s3.Config) { c.Credentials = keys },
-		"HTTPClient":  func(c *s3.Config) { c.HTTPClient = http.DefaultClient },
-	} {
-		c := s3.Config{Bucket: bucket, Client: ready}
-		change(&c)
-		_, err := s3.NewDriver(t.Context(), c)
-		require.ErrorIs(t, err, walstorage.ErrInvalidArgument, field)
-		assert.ErrorContains(t, err, field)
-	}
 }
