@@ -71,8 +71,9 @@ type Config struct {
 	// their stack (a function name), with the reason. They are no leaks.
 	Shared map[string]string
 
-	// Skip holds the ids of cases not to run, each with the reason, which is printed. An unknown id or an empty reason
-	// fails the test.
+	// Skip holds the ids of cases not to run, each with the reason, which is printed. An unknown id, an empty reason or
+	// a base case (A1, B1, C1, D1, E7, F1, I2: what is stored once is there, whole, and gone when it is deleted) fails
+	// the test.
 	Skip map[string]string
 
 	// Report, if it is set, is told of each case as it ends, one after another.
@@ -142,6 +143,9 @@ func checkReasons(field string, reasons map[string]string) error {
 	return nil
 }
 
+// baseCases are those without which the others prove nothing (P5).
+var baseCases = []string{"A1", "B1", "C1", "D1", "E7", "F1", "I2"}
+
 func checkSkip(field string, skip map[string]string, cases []testCase) error {
 	if err := checkReasons(field, skip); err != nil {
 		return err
@@ -149,6 +153,9 @@ func checkSkip(field string, skip map[string]string, cases []testCase) error {
 	for id := range skip {
 		if !slices.ContainsFunc(cases, func(tc testCase) bool { return tc.id == id }) {
 			return fmt.Errorf("conformance: %s[%q]: there is no such case", field, id)
+		}
+		if slices.Contains(baseCases, id) {
+			return fmt.Errorf("conformance: %s[%q]: a base case cannot be skipped: what does not pass it is no store", field, id)
 		}
 	}
 	return nil

@@ -18,15 +18,16 @@ func TestModelPasses(t *testing.T) {
 func TestConfigIsChecked(t *testing.T) {
 	good := modelConfig(flaws{})
 	for field, spoil := range map[string]func(cfg *Config){
-		"Open":              func(cfg *Config) { cfg.Open = nil },
-		"MaxObjectSize":     func(cfg *Config) { cfg.MaxObjectSize = -1 },
-		"ListLarge":         func(cfg *Config) { cfg.ListLarge = -1 },
-		"Timeout":           func(cfg *Config) { cfg.Timeout = -1 },
-		"Secrets":           func(cfg *Config) { cfg.Secrets = []string{""} },
-		"Shared":            func(cfg *Config) { cfg.Shared = map[string]string{"net/http.(*persistConn)": ""} },
-		`Skip["C1"]`:        func(cfg *Config) { cfg.Skip = map[string]string{"C1": " "} },
-		`Skip["C99"]`:       func(cfg *Config) { cfg.Skip = map[string]string{"C99": "no reason is good enough"} },
-		`Skip["Q1"]: there`: func(cfg *Config) { cfg.Skip = map[string]string{"Q1": "a case of the other suite"} },
+		"Open":               func(cfg *Config) { cfg.Open = nil },
+		"MaxObjectSize":      func(cfg *Config) { cfg.MaxObjectSize = -1 },
+		"ListLarge":          func(cfg *Config) { cfg.ListLarge = -1 },
+		"Timeout":            func(cfg *Config) { cfg.Timeout = -1 },
+		"Secrets":            func(cfg *Config) { cfg.Secrets = []string{""} },
+		"Shared":             func(cfg *Config) { cfg.Shared = map[string]string{"net/http.(*persistConn)": ""} },
+		`Skip["C1"]`:         func(cfg *Config) { cfg.Skip = map[string]string{"C1": " "} },
+		`Skip["B1"]: a base`: func(cfg *Config) { cfg.Skip = map[string]string{"B1": "the store keeps no bytes"} },
+		`Skip["C99"]`:        func(cfg *Config) { cfg.Skip = map[string]string{"C99": "no reason is good enough"} },
+		`Skip["Q1"]: there`:  func(cfg *Config) { cfg.Skip = map[string]string{"Q1": "a case of the other suite"} },
 	} {
 		t.Run(field, func(t *testing.T) {
 			cfg := good
@@ -82,6 +83,17 @@ func TestEveryRuleIsExplained(t *testing.T) {
 		require.NotEmpty(t, rule.costs, name)
 		require.True(t, used[name], "no case checks rule %s", name)
 	}
+}
+
+// What is skipped is printed with its reason, and counted (P5).
+func TestSkipsArePrinted(t *testing.T) {
+	cmd := Reexecute(t, "TestReport")
+	cmd.Args = append(cmd.Args, "-test.v")
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err, string(out))
+	require.Contains(t, string(out), "L10 is skipped: not what is tested here")
+	require.Contains(t, string(out), "C9 is skipped: the configuration has no Config.Driver")
+	require.Regexp(t, `(?m)^conformance: \d+ passed, 0 failed, \d+ skipped$`, string(out))
 }
 
 // A case that is skipped says why, whether the user wants it so or the configuration lacks something.

@@ -307,7 +307,7 @@
 //	     of the decorators, not of a store: walstorage.Observe runs the suite in the tests of package memory
 //
 //	P5   skips are printed and have a reason, and base cases cannot be skipped
-//	     of the suite itself, whose own tests show it (TestSkipsHaveReasons, TestConfigIsChecked)
+//	     of the suite itself, whose own tests show it (TestSkipsArePrinted, TestConfigIsChecked)
 //
 //	Q3   replay after compaction
 //	     the topic is not compacted: events are dropped by age (M6)

@@ -117,7 +117,7 @@ var outTable = []struct{ id, title, reason string }{
 	{"N6", "a temporary never lies on another mount than the segment", "the file system that RunCrash hands in is one mount, and all names lie below its root; a store says in its documentation what it asks of a real one"},
 	{"P2", "what is not claimed is refused without effect", "there are no capabilities: every store has all of the contract, and nothing beside it can be asked for"},
 	{"P4", "decorators pass the whole suite", "of the decorators, not of a store: walstorage.Observe runs the suite in the tests of package memory"},
-	{"P5", "skips are printed and have a reason, and base cases cannot be skipped", "of the suite itself, whose own tests show it (TestSkipsHaveReasons, TestConfigIsChecked)"},
+	{"P5", "skips are printed and have a reason, and base cases cannot be skipped", "of the suite itself, whose own tests show it (TestSkipsArePrinted, TestConfigIsChecked)"},
 	{"Q3", "replay after compaction", "the topic is not compacted: events are dropped by age (M6)"},
 	{"Q6", "tombstones and re-creation", "no tombstones: an event is never taken back, and a segment's end is its age"},
 	{"Q10", "the broker is not available at start", "Log has no constructor and no broker: that every call ends with its context is Q23, back-off is the log's own test"},

@@ -8,6 +8,7 @@
 // difference fails the test. After a change that is meant, write the files anew:
 //
 //	WALHOP_UPDATE_RESULTS=1 go test -p 1 ./...
+//	go test ./conformance -run TestCaseTable -update
 //
 // -p 1 because two packages may not write one file at once. A file has a section for each suite (Run, RunFaults,
 // RunCrash, RunMetadata), in which each case is a line: an id is one case of a suite, and may be in two of them. Several

@@ -12,6 +12,21 @@ import (
 	"github.com/walhop/walhop/walstorage/objectstore/memory"
 )
 
+// A manager that is wrapped in walstorage.Observe keeps every rule, too, the hooks of Observe being those of the suite
+// (P4).
+func TestObservedConformance(t *testing.T) {
+	config := suite(memory.Config{})
+	driver := config.Driver
+	config.Open = func(tb testing.TB, store objectstore.Config) walstorage.WalStorageManager {
+		hooks := store.Hooks
+		store.Hooks = walstorage.Hooks{}
+		manager, err := objectstore.New(driver(tb), store)
+		require.NoError(tb, err)
+		return walstorage.Observe(manager, hooks)
+	}
+	conformance.Run(t, config)
+}
+
 // The reference driver keeps every rule that the suite checks, W1 to W12, whatever a store may do that is right: it may
 // know no checksums, tell no time, give out short pages in any order, and repeat an object where two pages meet.
 func TestConformance(t *testing.T) {

@@ -1,0 +1,34 @@
+package conformance
+
+// Group is a letter of the list, for the test that writes the documentation and is outside of the package.
+type Group = group
+
+// Update is the flag -update.
+func Update() bool { return *update }
+
+// Groups returns the groups of cases, in the order of the documentation.
+func Groups() []Group { return groups }
+
+// Letter, Name and Proves are what a group is.
+func (g group) Letter() string { return g.letter }
+func (g group) Name() string   { return g.name }
+func (g group) Proves() string { return g.proves }
+
+// OutTable calls each for every priority 1 case that is no case of this package.
+func OutTable(each func(id, title, reason string)) {
+	for _, out := range outTable {
+		each(out.id, out.title, out.reason)
+	}
+}
+
+// Needs returns the optional fields of the configuration that a case cannot do without, "" for none.
+func Needs(c Case) string {
+	for _, suite := range suites() {
+		for _, tc := range suite.cases {
+			if suite.name == c.Suite && tc.id == c.ID {
+				return tc.needs.missing(0)
+			}
+		}
+	}
+	return ""
+}
