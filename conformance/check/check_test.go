@@ -123,7 +123,7 @@ func TestCasesAreThoseOfTheSuite(t *testing.T) {
 	table, err := os.ReadFile("../doc_table.go")
 	require.NoError(t, err)
 	rules := make(map[string]string)
-	for _, row := range regexp.MustCompile(`(?m)^//\s+([A-Z]\d+)\s+P\d (W\d+) `).FindAllStringSubmatch(string(table), -1) {
+	for _, row := range regexp.MustCompile(`(?m)^//\s+([A-Z]\d+)\s+P?\d\s+(W\d+)\s+`).FindAllStringSubmatch(string(table), -1) {
 		rules[row[1]] = row[2]
 	}
 	rules["K6"] = rules["B2"] // B2 has many contents, K6 the compressed ones alone

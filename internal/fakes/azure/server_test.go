@@ -221,7 +221,11 @@ func TestBatch(t *testing.T) {
 	for i := range many {
 		many[i] = "/b/z?sig=any"
 	}
-	for _, body := range []string{batch(many...), "--batch_1\r\nContent-Type: text/plain\r\n\r\nhello\r\n--batch_1--\r\n", batch("\x00")} {
+	got = ask(t, server, "POST", "/b?restype=container&comp=batch", batch(many...), "Content-Type", "multipart/mixed; boundary=batch_1")
+	assert.Equal(t, 202, got.status)
+	assert.Contains(t, got.body, "ExceedsMaxBatchRequestCount")
+	assert.Equal(t, []string{"y", "z"}, server.Keys("b"), "nothing of a batch that is too large is carried out")
+	for _, body := range []string{"--batch_1\r\nContent-Type: text/plain\r\n\r\nhello\r\n--batch_1--\r\n", batch("\x00")} {
 		got = ask(t, server, "POST", "/b?restype=container&comp=batch", body, "Content-Type", "multipart/mixed; boundary=batch_1")
 		assert.Equal(t, "InvalidInput", got.header.Get("x-ms-error-code"))
 	}
