@@ -1,0 +1,154 @@
+package gcs_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"testing"
+	"time"
+
+	"cloud.google.com/go/storage"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"google.golang.org/api/option"
+
+	"github.com/walhop/walhop/conformance"
+	"github.com/walhop/walhop/gcs"
+	fake "github.com/walhop/walhop/internal/fakes/gcs"
+	"github.com/walhop/walhop/walstorage"
+	"github.com/walhop/walhop/walstorage/objectstore"
+)
+
+// handed starts a fake, and makes a configuration with a ready client for it.
+func handed(t *testing.T, cfg fake.Config, options ...option.ClientOption) (*fake.Server, gcs.Config) {
+	server, url := serve(t, cfg)
+	transport := &http.Transport{MaxIdleConnsPerHost: 100}
+	t.Cleanup(transport.CloseIdleConnections)
+	client, err := storage.NewClient(t.Context(), append(options,
+		option.WithEndpoint(url+"/storage/v1/"), option.WithHTTPClient(&http.Client{Transport: transport}), option.WithoutAuthentication())...)
+	require.NoError(t, err)
+	return server, gcs.Config{Bucket: bucket, Client: client, Store: objectstore.Config{Cluster: "c"}}
+}
+
+// modes are the two ways in which a client reads.
+var modes = map[string][]option.ClientOption{"XML": nil, "JSON": {storage.WithJSONReads()}}
+
+// A client that is handed in keeps the rules too, whichever way it reads.
+func TestClientConformance(t *testing.T) {
+	skip := map[string]string{}
+	for _, id := range []string{"B1", "C3", "C5", "D11", "E10", "E11", "F5", "F9", "H4", "H8", "L2", "L3", "L5", "L7", "L10", "L11"} {
+		skip[id] = "long, and nothing in it depends on who made the client: TestConformance has it"
+	}
+	for name, options := range modes {
+		t.Run(name, func(t *testing.T) {
+			if raceDetector && name == "JSON" {
+				t.Skip("only reads differ, and those share no memory that the others do not: without -race this runs")
+			}
+			t.Parallel()
+			server, c := handed(t, fake.Config{PageSize: 100}, options...)
+			conformance.Run(t, conformance.Config{
+				Driver: func(tb testing.TB) objectstore.Driver {
+					driver, err := gcs.NewDriver(tb.Context(), c)
+					require.NoError(tb, err)
+					return driver
+				},
+				NoBucket: func(tb testing.TB) (walstorage.WalStorageManager, error) {
+					none := c
+					none.Bucket = "none"
+					return gcs.New(tb.Context(), none)
+				},
+				ListLarge: 201,
+				Skip:      skip,
+				Shared: map[string]string{
+					"net/http.(*persistConn)": "the idle connections are the client's, which its owner closes",
+				},
+			})
+			for _, r := range server.Requests() {
+				if r.Op == fake.Read {
+					assert.Equal(t, name == "XML", r.XML)
+				}
+			}
+		})
+	}
+}
+
+// J20: the retries that a client has are not used.
+func TestClientDoesNotRetry(t *testing.T) {
+	for name, options := range modes {
+		t.Run(name, func(t *testing.T) {
+			server, c := handed(t, fake.Config{}, options...)
+			c.Client.SetRetry(storage.WithPolicy(storage.RetryAlways))
+			server.Store(bucket, "there", []byte("data"))
+			driver := open(t, c)
+			for op, call := range operations {
+				server.Fault(always(op, fake.Fault{Status: 503}))
+				before := server.Count(op)
+				err := unbatched(call(t.Context(), driver))
+				assert.Equal(t, walstorage.ErrUnavailable, walstorage.KindOf(err), "%s: %v", op, err)
+				assert.Equal(t, before+1, server.Count(op), op)
+			}
+		})
+	}
+}
+
+// J20: a body that breaks off, and a page that is empty, lead to one request more at most, whose answer nobody waits for.
+func TestClientThatAsksAgain(t *testing.T) {
+	for name, options := range modes {
+		t.Run(name, func(t *testing.T) {
+			server, c := handed(t, fake.Config{}, options...)
+			server.Store(bucket, "there", make([]byte, 2000))
+			driver := open(t, c)
+			server.Fault(always(fake.Read, fake.Fault{Truncate: 600}))
+			err := driver.Get(t.Context(), "there", 100, make([]byte, 1000))
+			assert.Equal(t, walstorage.ErrUnavailable, walstorage.KindOf(err), "%v", err)
+			assert.LessOrEqual(t, server.Count(fake.Read), 2)
+
+			server.Fault(always(fake.List, fake.Fault{Empty: true}))
+			page, next, err := driver.List(t.Context(), "", "")
+			require.NoError(t, err)
+			assert.Empty(t, page)
+			assert.NotEmpty(t, next)
+			assert.LessOrEqual(t, server.Count(fake.List), 2)
+		})
+	}
+}
+
+// What a client shows of an answer is looked at: another range, a whole object, a short body.
+func TestClientWithWrongAnswers(t *testing.T) {
+	for name, options := range modes {
+		for fault, what := range map[string]fake.Fault{
+			"another range":      {ContentRange: "bytes 0-999/2000"},
+			"a range of no form": {ContentRange: "bytes"},
+			"the whole object":   {IgnoreRange: true},
+			"short":              {Truncate: 600, Cut: true},
+		} {
+			t.Run(name+" "+fault, func(t *testing.T) {
+				server, c := handed(t, fake.Config{}, options...)
+				server.Store(bucket, "there", make([]byte, 2000))
+				server.Fault(always(fake.Read, what))
+				err := open(t, c).Get(t.Context(), "there", 100, make([]byte, 1000))
+				assert.Equal(t, walstorage.ErrUnavailable, walstorage.KindOf(err), "%v", err)
+			})
+		}
+	}
+}
+
+// W8: where a success is answered before the body was sent, the SDK waits for ever for somebody to read it. The writer is
+// made to let go when its context ends.
+func TestClientWithAnEarlyAnswer(t *testing.T) {
+	server, c := handed(t, fake.Config{})
+	driver := open(t, c)
+	data := make([]byte, 4<<20)
+	server.Fault(always(fake.Insert, fake.Fault{Early: true, Document: fmt.Sprintf(`{"name":"k","size":"%d"}`, len(data))}))
+	for range 5 {
+		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+		began := time.Now()
+		body := objectstore.NewBody(data)
+		err := driver.Put(ctx, "k", body, checksum(data))
+		body.Revoke()
+		data[0]++ // ours again; the race detector watches
+		cancel()
+		assert.Error(t, err)
+		assert.Less(t, time.Since(began), 5*time.Second)
+	}
+}
