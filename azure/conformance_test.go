@@ -17,6 +17,7 @@ import (
 
 	"github.com/walhop/walhop/azure"
 	"github.com/walhop/walhop/conformance"
+	"github.com/walhop/walhop/internal/caseresults"
 	fake "github.com/walhop/walhop/internal/fakes/azure"
 	"github.com/walhop/walhop/walstorage"
 	"github.com/walhop/walhop/walstorage/objectstore"
@@ -33,7 +34,7 @@ const (
 func TestConformance(t *testing.T) {
 	t.Run("plain", func(t *testing.T) {
 		t.Parallel()
-		conform(t, fake.Config{}, false, nil)
+		conform(t, fake.Config{}, false, nil, caseresults.Record(t, "azure"))
 	})
 	t.Run("SAS, MD5, no batches", func(t *testing.T) {
 		if raceDetector {
@@ -44,7 +45,7 @@ func TestConformance(t *testing.T) {
 		for _, id := range []string{"C3", "C4", "C5", "F9", "H4", "H8", "L2", "L3", "L7", "L10"} {
 			skip[id] = "long, and nothing in it depends on credentials and checksums: TestConformance/plain has it"
 		}
-		conform(t, fake.Config{NoCRC64: true, NoBatch: true}, true, skip)
+		conform(t, fake.Config{NoCRC64: true, NoBatch: true}, true, skip, nil)
 	})
 }
 
@@ -77,7 +78,7 @@ func TestConformancePeer(*testing.T) {
 	})
 }
 
-func conform(t *testing.T, server fake.Config, old bool, skip map[string]string) {
+func conform(t *testing.T, server fake.Config, old bool, skip map[string]string, report func(conformance.Result)) {
 	server.PageSize = 100
 	server.Signatures = []string{limited}
 	store, address := serve(t, server)
@@ -143,6 +144,7 @@ func conform(t *testing.T, server fake.Config, old bool, skip map[string]string)
 		Skip:      skip,
 		Secrets:   append(secrets(), limited, strange),
 		Invalid:   invalid(t),
+		Report:    report,
 	})
 	// That nothing is left behind, each case has looked at: an upload that was cancelled may land later still (W1).
 }

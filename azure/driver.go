@@ -28,7 +28,10 @@ type Driver struct {
 	closed atomic.Bool
 }
 
-var _ objectstore.Driver = (*Driver)(nil)
+var (
+	_ objectstore.Driver = (*Driver)(nil)
+	_ objectstore.Warmer = (*Driver)(nil)
+)
 
 // NewDriver makes a driver and sends no request to the store; see [Driver.Warm]. The error is of kind
 // walstorage.ErrInvalidArgument and names the field that is wrong, or says what is wrong with the environment's Azure

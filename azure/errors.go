@@ -118,8 +118,12 @@ func (d *Driver) classify(ctx context.Context, a *attempt, op operation, err err
 		}
 	case errors.As(err, &refusal):
 		return d.answered(a.generation, op, refusal.StatusCode, refusal.ErrorCode, refusal.RawResponse, err)
-	case answered && a.answer.StatusCode >= 300: // its body could not be read, but its head could
-		return d.answered(a.generation, op, a.answer.StatusCode, a.answer.Header.Get("x-ms-error-code"), a.answer, err)
+	case answered && a.answer.StatusCode >= 300:
+		// Its head has come, and not the whole of its body, which may say what the head does not (J11).
+		err = d.answered(a.generation, op, a.answer.StatusCode, a.answer.Header.Get("x-ms-error-code"), a.answer, err)
+		if kind := walstorage.KindOf(err); kind != nil {
+			return err
+		}
 	}
 	// From here on no answer came, or not the whole of it.
 	if ctx.Err() != nil {

@@ -337,6 +337,20 @@ func TestWrongChecksumIsRefused(t *testing.T) {
 	}
 }
 
+// K1 (W4): what was damaged in memory after its checksum was computed is not sent.
+func TestDamagedInMemory(t *testing.T) {
+	for name, md5 := range map[string]bool{"CRC-64": false, "MD5": true} {
+		t.Run(name, func(t *testing.T) {
+			server, url := serve(t, fake.Config{})
+			c := config(url)
+			c.MD5 = md5
+			err := open(t, c).Put(t.Context(), "k", objectstore.NewBody([]byte("data")), checksum([]byte("other")))
+			assert.Equal(t, walstorage.ErrCorrupt, walstorage.KindOf(err), "%v", err)
+			assert.Empty(t, server.Requests())
+		})
+	}
+}
+
 // A server that refuses the CRC-64 works with MD5 and only so.
 func TestServerWithoutCRC64(t *testing.T) {
 	for name, md5 := range map[string]bool{"MD5": true, "default": false} {
@@ -534,6 +548,7 @@ func TestOddAnswers(t *testing.T) {
 		"a time that is none":            {"GetBlobProperties", http.Header{"Content-Length": {"4"}, "X-Ms-Blob-Type": {"BlockBlob"}, "Last-Modified": {"now"}}, 200, "", 4, walstorage.ErrUnavailable},
 		"no time":                        {"GetBlobProperties", http.Header{"Content-Length": {"4"}, "X-Ms-Blob-Type": {"BlockBlob"}}, 200, "", 4, walstorage.ErrClosed},
 		"an error whose text is cut":     {"PutBlob", http.Header{"X-Ms-Error-Code": {"BlobAlreadyExists"}}, 409, "<Err", 500, walstorage.ErrSegmentExists},
+		"an unknown error that is cut":   {"GetBlob", http.Header{}, 404, "<Err", 500, walstorage.ErrUnavailable},
 		"an error that is no XML":        {"PutBlob", http.Header{}, 503, "busy", 4, walstorage.ErrUnavailable},
 	}
 	for name, test := range tests {

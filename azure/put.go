@@ -7,6 +7,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash"
+	"hash/crc32"
 	"io"
 	"strconv"
 	"strings"
@@ -24,16 +26,18 @@ import (
 // takes only names that are identifiers.
 const metadataCRC32C = "walhopcrc32c"
 
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
 // Put implements objectstore.Driver: one Put Blob, create only (W2), whose checksum the store verifies (W4).
 func (d *Driver) Put(ctx context.Context, key string, body *objectstore.Body, crc32c uint32) error {
 	return d.call(ctx, opPut, func(ctx context.Context, a *attempt) error {
-		checksum, verified, err := d.checksum(body)
+		sent, err := d.checksum(body, crc32c)
 		if err != nil {
 			return err
 		}
 		all, crc := azcore.ETagAny, fmt.Sprintf("%08x", crc32c)
 		out, err := d.client.NewBlockBlobClient(key).Upload(ctx, a.watch.Upload(body), &blockblob.UploadOptions{
-			TransactionalValidation: checksum,
+			TransactionalValidation: sent.value,
 			Metadata:                map[string]*string{metadataCRC32C: &crc},
 			AccessConditions:        &blob.AccessConditions{ModifiedAccessConditions: &blob.ModifiedAccessConditions{IfNoneMatch: &all}},
 		})
@@ -43,44 +47,52 @@ func (d *Driver) Put(ctx context.Context, key string, body *objectstore.Body, cr
 		case out.ETag == nil:
 			// Something between us and the store has answered: every store names what it has made.
 			return walstorage.NewError(walstorage.ErrUnavailable, errors.New("azure: the answer to an upload has no ETag"))
-		case !verified(out):
+		case !sent.confirmed(out):
 			return walstorage.NewError(walstorage.ErrCorrupt, errors.New("azure: the store has computed another checksum of the upload than was sent"))
 		}
 		return nil
 	})
 }
 
-// checksum computes what the store is to verify the body by. It is given to the SDK as a value: an SDK that computes it
-// reads the whole body into memory first. verified compares it with what the store says of the upload, if it says
-// anything.
-func (d *Driver) checksum(body *objectstore.Body) (value blob.TransferValidationType, verified func(blockblob.UploadResponse) bool, err error) {
-	hash := crc64nvme.New()
-	if d.md5 {
-		sum := md5.New()
-		if err := readAll(sum, body); err != nil {
-			return nil, nil, err
-		}
-		want := sum.Sum(nil)
-		return blob.TransferValidationTypeMD5(want), func(out blockblob.UploadResponse) bool {
-			return len(out.ContentMD5) == 0 || bytes.Equal(out.ContentMD5, want)
-		}, nil
-	}
-	if err := readAll(hash, body); err != nil {
-		return nil, nil, err
-	}
-	want := hash.Sum64()
-	return blob.TransferValidationTypeCRC64(want), func(out blockblob.UploadResponse) bool {
-		return len(out.ContentCRC64) == 0 || bytes.Equal(out.ContentCRC64, binary.LittleEndian.AppendUint64(nil, want))
-	}, nil
+// sum is what the store is to verify a body by.
+type sum struct {
+	value blob.TransferValidationType
+	bytes []byte // as they go over the wire
+	md5   bool
 }
 
-// readAll reads the body into w and rewinds it.
-func readAll(w io.Writer, body *objectstore.Body) error {
-	if _, err := body.WriteTo(w); err != nil {
-		return err
+// confirmed tells whether the store says the same of what it has stored, if it says anything.
+func (s sum) confirmed(out blockblob.UploadResponse) bool {
+	told := out.ContentCRC64
+	if s.md5 {
+		told = out.ContentMD5
 	}
-	_, err := body.Seek(0, io.SeekStart)
-	return err
+	return len(told) == 0 || bytes.Equal(told, s.bytes)
+}
+
+// checksum reads the body and computes what the store is to verify it by. It is given to the SDK as a value: an SDK that
+// computes it reads the whole body into memory first. It covers the very bytes that have the CRC-32C given, so that
+// nothing that was damaged in memory since that was computed is stored either (K1).
+func (d *Driver) checksum(body *objectstore.Body, crc32c uint32) (sum, error) {
+	given, own := crc32.New(castagnoli), hash.Hash(crc64nvme.New())
+	if d.md5 {
+		own = md5.New()
+	}
+	if _, err := body.WriteTo(io.MultiWriter(given, own)); err != nil {
+		return sum{}, err
+	}
+	if _, err := body.Seek(0, io.SeekStart); err != nil {
+		return sum{}, err
+	}
+	if given.Sum32() != crc32c {
+		return sum{}, walstorage.NewError(walstorage.ErrCorrupt, fmt.Errorf("azure: the CRC-32C of the body is %08x and should be %08x", given.Sum32(), crc32c))
+	}
+	raw := own.Sum(nil)
+	if d.md5 {
+		return sum{value: blob.TransferValidationTypeMD5(raw), bytes: raw, md5: true}, nil
+	}
+	value := binary.BigEndian.Uint64(raw) // as package hash has it; Azure has the bytes the other way round
+	return sum{value: blob.TransferValidationTypeCRC64(value), bytes: binary.LittleEndian.AppendUint64(nil, value)}, nil
 }
 
 // crc32cOf finds the CRC-32C in the metadata of a blob. ok is false for a blob that somebody else has stored.

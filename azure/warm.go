@@ -10,10 +10,10 @@ import (
 // warmConnections is as many as an uploader's default sends at once.
 const warmConnections = 8
 
-// Warm asks for a token and opens connections, so that the first uploads need not wait for them: it lists one blob, and
-// then does so some times at once. (A container's properties would say the same, but a container's SAS may not ask for
-// them.) The error is what the store has answered: walstorage.ErrBucketNotFound, say, or walstorage.ErrAccessDenied. The
-// driver can be used whatever Warm returns.
+// Warm implements objectstore.Warmer: it asks for a token and opens connections, so that the first uploads need not wait
+// for them. It lists one blob, and then does so some times at once. (A container's properties would say the same, but
+// a SAS for a container may not ask for them.) The error is what the store has answered: walstorage.ErrBucketNotFound,
+// say, or walstorage.ErrAccessDenied. The driver can be used whatever Warm returns.
 func (d *Driver) Warm(ctx context.Context) error {
 	if err := d.listOne(ctx); err != nil { // the token first, and by one request alone
 		return err
