@@ -279,10 +279,14 @@ var faultNetworkCases = []testCase{
 	}),
 }
 
-// patience is the deadline of attempts in cases in which something stalls.
+// patience is the deadline of attempts in cases in which something stalls. A server that runs elsewhere may be slow
+// without any fault.
 func (w *wire) patience() time.Duration {
-	if w.virtual {
+	switch {
+	case w.virtual:
 		return 2 * time.Second
+	case w.cfg.URL != "":
+		return time.Second
 	}
 	return 200 * time.Millisecond
 }
