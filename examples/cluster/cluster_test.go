@@ -16,6 +16,7 @@ import (
 
 	"github.com/walhop/walhop/examples/internal/threebrokers"
 	fakeazure "github.com/walhop/walhop/internal/fakes/azure"
+	fakegcs "github.com/walhop/walhop/internal/fakes/gcs"
 	fakes3 "github.com/walhop/walhop/internal/fakes/s3"
 	"github.com/walhop/walhop/walstorage"
 )
@@ -55,6 +56,7 @@ func TestStores(t *testing.T) {
 	})
 	for name, open := range map[string]func(*testing.T) (fake, string){
 		"s3":     func(t *testing.T) (fake, string) { return s3Store(t) },
+		"gs":     func(t *testing.T) (fake, string) { return gcsStore(t) },
 		"azblob": func(t *testing.T) (fake, string) { return azureStore(t) },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -85,6 +87,15 @@ func azureStore(t *testing.T) (*fakeazure.Server, string) {
 	t.Cleanup(server.Close)
 	t.Cleanup(fake.Close)
 	return fake, "azblob://segments/demo?account=account&endpoint=" + server.URL + "/account"
+}
+
+// gcsStore is the same for Google's.
+func gcsStore(t *testing.T) (*fakegcs.Server, string) {
+	fake := fakegcs.New(fakegcs.Config{Buckets: []string{"segments"}})
+	server := httptest.NewServer(fake)
+	t.Cleanup(server.Close)
+	t.Cleanup(fake.Close)
+	return fake, "gs://segments/demo?endpoint=" + server.URL
 }
 
 // A store that is slow is no error, even if little comes through it: the followers got everything all the same.

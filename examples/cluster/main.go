@@ -6,6 +6,7 @@
 //	go run ./examples/cluster -store file:///mnt/shared    # a directory that exists
 //	go run ./examples/cluster -store 's3://bucket/prefix?region=eu-central-1'
 //	go run ./examples/cluster -store 's3://bucket?endpoint=http://127.0.0.1:9000&path_style=true'
+//	go run ./examples/cluster -store gs://bucket/prefix
 //	go run ./examples/cluster -store 'azblob://container/prefix?account=name'
 //
 // What a URL may have in it, and which variables of the environment hold the credentials, is told by
@@ -61,7 +62,7 @@ func main() {
 	// What is produced goes up to the store once and comes down twice. A lower rate would cost more through the store than
 	// across zones.
 	s := settings{load: threebrokers.Load{Duration: 4 * time.Second, Rate: 12, Partitions: 12, Linger: 10 * time.Millisecond}}
-	flag.StringVar(&s.store, "store", "", "URL of the store: file:///dir, s3://bucket/prefix, azblob://container/prefix; empty for a temporary directory")
+	flag.StringVar(&s.store, "store", "", "URL of the store: file:///dir, s3://bucket/prefix, gs://bucket/prefix, azblob://container/prefix; empty for a temporary directory")
 	s.load.Flags(flag.CommandLine)
 	flag.Parse()
 	if flag.NArg() > 0 {

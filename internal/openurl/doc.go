@@ -3,6 +3,7 @@
 //	file:///mnt/shared/segments
 //	s3://bucket/prefix?region=eu-central-1
 //	s3://bucket/prefix?endpoint=http://127.0.0.1:9000&path_style=true
+//	gs://bucket/prefix
 //	azblob://container/prefix?account=name
 //
 // A URL names a place and how to get there, and never a credential: those come from the environment, by the names that the
@@ -23,6 +24,15 @@
 //	provider     the name of the store, where the endpoint does not show it: see s3.Config.Provider
 //	kms_key_id   the KMS key that new objects are encrypted with
 //	no_checksum  true: for old compatible stores that refuse checksum headers
+//
+// # gs
+//
+// Google Cloud Storage, by package gcs. Credentials: the application default credentials, so the file that
+// GOOGLE_APPLICATION_CREDENTIALS names, what gcloud auth application-default login has left, or what the instance has.
+//
+//	endpoint     URL of an emulator, of a private endpoint or of a sovereign cloud; over plain http no credentials are
+//	             looked for
+//	anonymous    true: no credentials are looked for
 //
 // # azblob
 //

@@ -63,6 +63,12 @@ func TestBadURLs(t *testing.T) {
 		"s3://bucket?endpoint=http://u:p%40host:9000": "s3: parameter endpoint has a user or a password in it",
 		"s3://bucket?endpoint=http://u:p@host:9000":   "s3: there is an @",
 
+		"gs://":                       "gs: the bucket is missing",
+		"gs://b/p?path_style=true":    "gs: parameter path_style is unknown: gs has anonymous, endpoint",
+		"gs://b/p?anonymous=1":        "gs: parameter anonymous is neither true nor false",
+		"gs://b/p?endpoint=localhost": "gs: parameter endpoint does not begin with http",
+		"gs://b/p?access_token=x":     "gs: parameter access_token: credentials are no part of a URL, they come from GOOGLE_APPLICATION_CREDENTIALS ",
+
 		"azblob://":                      "azblob: the container is missing",
 		"azblob://c/p?region=x":          "azblob: parameter region is unknown: azblob has account, endpoint, md5",
 		"azblob://c/p?account=a.b":       "azblob: parameter account has something else in it",
@@ -132,8 +138,9 @@ func TestGoodURLs(t *testing.T) {
 		"s3://fast--use1-az4--x-s3/wal":    "s3://fast--use1-az4--x-s3/wal",
 		"s3://bucket/wal?region=eu-west-1": "s3://bucket/wal",
 		"s3://bucket?endpoint=https://host:9000/at&path_style=true&no_checksum=false&kms_key_id=alias/a": "s3://bucket",
-		"azblob://container/wal?account=name&md5=true":                                                   "azblob://container/wal",
-		"s3://bucket?endpoint=http%3A%2F%2F%5B%3A%3A1%5D%3A9000":                                         "s3://bucket",
+		"gs://bucket/wal?anonymous=false":                        "gs://bucket/wal",
+		"azblob://container/wal?account=name&md5=true":           "azblob://container/wal",
+		"s3://bucket?endpoint=http%3A%2F%2F%5B%3A%3A1%5D%3A9000": "s3://bucket",
 	} {
 		t.Run(url, func(t *testing.T) {
 			l, err := Parse(url)

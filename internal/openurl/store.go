@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/walhop/walhop/gcs"
 	"github.com/walhop/walhop/local"
 	"github.com/walhop/walhop/s3"
 	"github.com/walhop/walhop/walstorage/objectstore"
@@ -64,6 +65,16 @@ func schemes() []scheme {
 				return s3.New(ctx, s3.Config{
 					Bucket: l.bucket, Endpoint: l.parameters["endpoint"], Region: l.parameters["region"], PathStyle: l.flag("path_style"),
 					Provider: l.parameters["provider"], KMSKeyID: l.parameters["kms_key_id"], NoChecksum: l.flag("no_checksum"), Store: config,
+				})
+			},
+		},
+		{
+			name: "gs", bucket: "bucket", form: "gs://bucket/prefix",
+			credentials: "credentials are no part of a URL, they come from GOOGLE_APPLICATION_CREDENTIALS or the rest of the application default credentials",
+			parameters:  map[string]func(string) string{"endpoint": endpoint, "anonymous": boolean},
+			open: func(ctx context.Context, l Location, config objectstore.Config) (*objectstore.Manager, error) {
+				return gcs.New(ctx, gcs.Config{
+					Bucket: l.bucket, Endpoint: l.parameters["endpoint"], Anonymous: l.flag("anonymous"), Store: config,
 				})
 			},
 		},

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	fakeazure "github.com/walhop/walhop/internal/fakes/azure"
+	fakegcs "github.com/walhop/walhop/internal/fakes/gcs"
 	fakes3 "github.com/walhop/walhop/internal/fakes/s3"
 	"github.com/walhop/walhop/internal/openurl"
 	"github.com/walhop/walhop/walstorage"
@@ -108,6 +109,28 @@ func isolateAWS(t *testing.T) {
 	for _, name := range []string{"AWS_REGION", "AWS_DEFAULT_REGION", "AWS_PROFILE", "AWS_SESSION_TOKEN", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"} {
 		t.Setenv(name, "")
 	}
+}
+
+// The same for Google's: over http there are no credentials; over https those of the environment are looked for, unless
+// the URL says that there are none.
+func TestGCS(t *testing.T) {
+	fake := fakegcs.New(fakegcs.Config{Buckets: []string{"segments"}})
+	server := httptest.NewServer(fake)
+	t.Cleanup(server.Close)
+	t.Cleanup(fake.Close)
+	key, keys := roundTrip(t, "gs://segments/a/b?endpoint="+server.URL, "a/b", func() []string { return fake.Keys("segments") })
+	require.Equal(t, []string{key}, keys)
+	put := fake.Requests()[0]
+	require.Equal(t, fakegcs.Insert, put.Op)
+	require.Empty(t, put.Header.Get("Authorization"))
+
+	t.Setenv("GOOGLE_APPLICATION_CREDENTIALS", filepath.Join(t.TempDir(), "none"))
+	_, err := openurl.Store(t.Context(), "gs://segments?endpoint=https://127.0.0.1:1", config())
+	require.ErrorIs(t, err, walstorage.ErrInvalidArgument)
+	require.ErrorContains(t, err, "Credentials")
+	store, err := openurl.Store(t.Context(), "gs://segments?anonymous=true", config())
+	require.NoError(t, err)
+	require.NoError(t, store.Close())
 }
 
 // The same for Azure, with a shared key and with a SAS; the account comes from the URL or from the environment.
