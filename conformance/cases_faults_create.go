@@ -62,7 +62,7 @@ var faultCreateCases = []testCase{
 	}),
 
 	overWire("C11", 0, func(c *T) {
-		m := c.openFaults()
+		m := c.openFaults(attempts(10))
 		call := c.call(walstorage.OpUpload)
 		c.wire.proxy.Script(func(r faultproxy.Request) faultproxy.Fault {
 			switch r.Operation {
@@ -108,6 +108,12 @@ var faultCreateCases = []testCase{
 		call.settled("after two conflicts")
 		c.meetsAlways(c.openFaults(attempts(4)), walstorage.OpUpload, conflict, "conflicts")
 		c.wantRequests(walstorage.OpUpload, 4, "nothing but conflicts, and four attempts allowed")
+		if c.wire.cfg.Driver != nil {
+			// A manager that is told "exists" looks, and finds nothing or somebody else's segment under way.
+			c.alwaysOnWire(walstorage.OpUpload, conflict)
+			err := put(c.Context(), c.faultsDriver(), c.key(c.newID()), c.bytes(500))
+			c.wantKind(err, walstorage.ErrUnavailable, "the driver, of a conflict")
+		}
 	}),
 
 	overWire("C14", 0, func(c *T) {

@@ -61,8 +61,8 @@ var faultListCases = []testCase{
 		for situation, fault := range map[string]faultproxy.Fault{
 			"the store is busy":                  answering(c.wire.cfg.Answers.Throttled),
 			"the connection is reset":            {Reset: faultproxy.AfterServer},
-			"the page is cut":                    {Cut: faultproxy.CutLength, Bytes: 200},
-			"the page is cut, and well formed":   {Cut: faultproxy.CutClean, Bytes: 200},
+			"the page is cut":                    {Cut: faultproxy.CutLength, Bytes: 20},
+			"the page is cut, and well formed":   {Cut: faultproxy.CutClean, Bytes: 20},
 			"the page is empty, and well formed": {Cut: faultproxy.CutClean},
 			"half of the page, and well formed":  {Edit: half},
 			"an error document in place of it":   answering(c.wire.cfg.Answers.Document),

@@ -35,23 +35,21 @@ var faultRetryCases = []testCase{
 		title: "Retry-After, in seconds or as a date, is waited for, up to the cap",
 		costs: "A store that asks for a pause and gets none throttles harder; one that could ask for an hour would stop a broker.",
 		run: func(c *T) {
-			second := time.Second
-			limit := 2 * second
-			ops := []walstorage.Op{walstorage.OpUpload}
+			// In real time as short as the header can say.
+			limit, ops, answers := time.Second, []walstorage.Op{walstorage.OpUpload}, []FaultAnswer{c.wire.cfg.Answers.Throttled}
 			if c.wire.virtual {
-				limit = 40 * second
-				ops = everyOp
+				limit, ops, answers = 40*time.Second, everyOp, append(answers, FaultAnswer{Status: http.StatusTooManyRequests})
 			}
-			m := c.openFaults(func(store *objectstore.Config) { store.RetryAfterCap = limit })
+			m := c.openFaults(func(store *objectstore.Config) { store.RetryAfterCap, store.MaxRetryTime = limit, 10*limit })
 			for _, op := range ops {
-				for _, answer := range []FaultAnswer{c.wire.cfg.Answers.Throttled, {Status: http.StatusTooManyRequests}} {
+				for _, answer := range answers {
 					for _, wait := range []struct {
 						situation string
 						value     func() string
 						least     time.Duration
 					}{
-						{"in seconds", func() string { return fmt.Sprint(int(limit / 2 / second)) }, limit / 2},
-						{"as a date", func() string { return time.Now().Add(limit).UTC().Format(http.TimeFormat) }, limit - second},
+						{"in seconds", func() string { return fmt.Sprint(max(1, int(limit.Seconds())/2)) }, max(time.Second, limit/2)},
+						{"as a date", func() string { return time.Now().Add(max(2*time.Second, limit)).UTC().Format(http.TimeFormat) }, max(time.Second, limit-time.Second)},
 						{"an hour", func() string { return "3600" }, limit},
 					} {
 						situation := fmt.Sprintf("%s answered with %d, Retry-After %s", op, answer.Status, wait.situation)
@@ -72,7 +70,7 @@ var faultRetryCases = []testCase{
 		title: "throttled for a long time: ErrUnavailable for all who wait, under a load that is bounded and spread",
 		costs: "Brokers that all repeat their requests keep a store down that could have recovered.",
 		run: func(c *T) {
-			callers, lasts := 20, 2*time.Second
+			callers, lasts := 20, time.Second
 			if c.wire.virtual {
 				callers, lasts = 50, time.Minute
 			}
@@ -181,7 +179,7 @@ var faultRetryCases = []testCase{
 		title: "refused, wrong, missing, existing and out of range: one request, and the right kind",
 		costs: "Each repetition of what cannot succeed delays the fallback to the leader, and hides a wrong permission.",
 		run: func(c *T) {
-			m, clean := c.openFaults(), c.direct()
+			m, clean := c.openFaults(attempts(10)), c.direct()
 			for _, op := range everyOp {
 				call := c.call(op)
 				c.alwaysOnWire(op, answering(c.wire.cfg.Answers.Denied))
@@ -237,7 +235,7 @@ var faultRetryCases = []testCase{
 				c.meetsAlways(m, walstorage.OpUpload, faultproxy.Fault{Reset: faultproxy.BeforeServer}, situation)
 				c.wantRequests(walstorage.OpUpload, most, situation)
 			}
-			lasts := 300 * time.Millisecond
+			lasts := 200 * time.Millisecond
 			if c.wire.virtual {
 				lasts = 5 * time.Second
 			}

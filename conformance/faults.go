@@ -156,7 +156,7 @@ func endpointOf(server *faultproxy.Server) Endpoint {
 }
 
 // openFaults returns a handle on the case's place whose requests pass the proxy. Pauses between attempts are short and
-// deadlines long, unless change says otherwise.
+// deadlines long, unless change says otherwise; a call that is repeated without end ends long before the watchdog.
 func (c *T) openFaults(change ...func(*objectstore.Config)) *handle {
 	return c.openFaultsAt(endpointOf(c.wire.server), change...)
 }
@@ -165,6 +165,7 @@ func (c *T) openFaultsAt(at Endpoint, change ...func(*objectstore.Config)) *hand
 	c.storage.remember(c.storage.home)
 	store := c.storage.home.config()
 	store.Seed = c.seed
+	store.MaxRetryTime = 15 * time.Second
 	store.BackoffBase, store.BackoffCap = time.Millisecond, 10*time.Millisecond
 	store.ProbeMin, store.ProbeMax = time.Millisecond, 10*time.Millisecond
 	for _, f := range change {

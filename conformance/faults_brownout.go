@@ -18,13 +18,14 @@ var brownOut = testCase{
 	costs: "An upload that fails for good makes the leader skip data forward; one that is repeated too often keeps the store down.",
 	run: func(c *T) {
 		const (
-			uploads   = 2000
-			interval  = 10 * time.Millisecond
-			latency   = 12 * time.Millisecond
-			downFrom  = 6 * time.Second
-			downUntil = 11 * time.Second
-			deadline  = 10 * time.Second
+			interval = 10 * time.Millisecond
+			latency  = 12 * time.Millisecond
+			deadline = 10 * time.Second
 		)
+		uploads, downFrom, downUntil := 2000, 6*time.Second, 11*time.Second
+		if c.wire.cfg.brief {
+			uploads, downFrom, downUntil = uploads/4, downFrom/4, downUntil/4
+		}
 		m := c.openFaults(func(store *objectstore.Config) {
 			// As it is in production: every default.
 			*store = objectstore.Config{Prefix: store.Prefix, Cluster: store.Cluster, Seed: store.Seed, Hooks: store.Hooks}
@@ -63,7 +64,7 @@ var brownOut = testCase{
 			})
 		}
 		all.Wait()
-		perUpload := float64(len(c.wire.proxy.Requests())) / uploads
+		perUpload := float64(len(c.wire.proxy.Requests())) / float64(uploads)
 		recovered := late - downUntil
 		c.said("brownout: %d uploads, %d lost, %.2fx requests per upload, recovered in %.1f s", uploads, lost, perUpload, recovered.Seconds())
 		if lost > 0 {

@@ -87,6 +87,8 @@ type FaultsConfig struct {
 
 	// manage makes a manager of a driver; nil is objectstore.New. The tests of the suite put wrong managers here.
 	manage func(driver objectstore.Driver, store objectstore.Config) (walstorage.WalStorageManager, error)
+	// brief makes the load of J18 a quarter, for those tests.
+	brief bool
 }
 
 // Endpoint is where a handle finds its server.

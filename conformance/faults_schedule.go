@@ -122,7 +122,7 @@ func (h *faultHistory) step(i int) {
 	ctx, cancel := h.c.Context(), func() {}
 	if h.c.wire.virtual && h.random.IntN(8) == 0 {
 		// So short that some calls end while nobody knows what has become of them.
-		ctx, cancel = context.WithTimeout(ctx, time.Duration(1+h.random.IntN(3000))*time.Millisecond)
+		ctx, cancel = context.WithTimeout(ctx, time.Duration(1+h.random.IntN(500))*time.Millisecond)
 	}
 	defer cancel()
 	h.flipped = false

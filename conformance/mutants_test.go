@@ -28,6 +28,8 @@ type mutant struct {
 	also string
 	// make returns the suite's configuration, and what to call when the suite has run.
 	make func(t *testing.T) (cfg Config, release func())
+	// run, if it is set, takes the place of make: it runs another suite and returns the failures by id.
+	run func(t *testing.T) map[string][]string
 	// races says that the flaw is a data race, which the race detector reports before the suite does.
 	races bool
 }
@@ -248,8 +250,9 @@ func newManager(d objectstore.Driver, store objectstore.Config) (walstorage.WalS
 func TestMutants(t *testing.T) {
 	var survived, alarms, caught atomic.Int64
 	t.Run("all", func(t *testing.T) {
-		atOnce(len(mutants), func(i int) {
-			m := mutants[i]
+		all := slices.Concat(mutants, faultMutants)
+		atOnce(len(all), func(i int) {
+			m := all[i]
 			t.Run(m.name, func(t *testing.T) {
 				switch {
 				case m.races && raceDetector:
@@ -257,9 +260,14 @@ func TestMutants(t *testing.T) {
 				case raceDetector && i%4 != 0:
 					t.Skip("under the race detector every fourth of the wrong stores is run, for the time that it takes")
 				}
-				cfg, release := m.make(t)
-				failed := runMutant(t, cfg)
-				release()
+				if m.run == nil {
+					m.run = func(t *testing.T) map[string][]string {
+						cfg, release := m.make(t)
+						defer release()
+						return runMutant(t, cfg)
+					}
+				}
+				failed := m.run(t)
 				if _, ok := failed[m.caught]; !ok {
 					survived.Add(1)
 					t.Errorf("survived: %s does not fail", m.caught)
@@ -308,8 +316,13 @@ func runMutant(t *testing.T, cfg Config) map[string][]string {
 	require.NoError(t, err)
 	r := newStorageRunner(cfg)
 	r.prompt, r.patience, r.tidyRounds = time.Second, 300*time.Millisecond, 1
+	return runAllOn(t, r, storageCases)
+}
+
+// runAllOn runs the cases without failing t.
+func runAllOn(t *testing.T, r *runner, cases []testCase) map[string][]string {
 	failed := make(map[string][]string)
-	for _, tc := range storageCases {
+	for _, tc := range cases {
 		out := r.run(t, t.Name()+"/"+tc.id, tc)
 		if out.failed {
 			failed[tc.id] = out.failures

@@ -1,0 +1,31 @@
+package conformance
+
+import (
+	"net/http/httptest"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// A driver that is right passes, over a pipe in virtual time and over a socket without it.
+func TestFaultsOfARightDriver(t *testing.T) {
+	t.Run("in process", func(t *testing.T) {
+		t.Parallel()
+		RunFaults(t, blobConfig(blobFlaws{}, nil))
+	})
+	t.Run("on a server", func(t *testing.T) {
+		t.Parallel()
+		server := httptest.NewServer(blobConfig(blobFlaws{}, nil).Handler(t))
+		t.Cleanup(server.Close)
+		cfg := blobConfig(blobFlaws{}, nil)
+		cfg.Handler, cfg.URL = nil, server.URL
+		skipped := map[string]string{}
+		cfg.Report = func(result Result) {
+			if result.Outcome == Skipped {
+				skipped[result.ID] = result.Reason
+			}
+		}
+		RunFaults(t, cfg)
+		require.Equal(t, map[string]string{"J18": "the configuration has no FaultsConfig.Handler (virtual time)"}, skipped)
+	})
+}
