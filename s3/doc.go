@@ -19,18 +19,18 @@
 // Conditional creates have to be atomic: those of Amazon S3 are, and those of several servers that call themselves
 // compatible are not. Where that is known, New refuses the store; what is known of which store, and what is set for it,
 // stands in a table, from which [Config].Provider or the endpoint's host chooses. Of any other, package conformance
-// tells. The credentials need s3:PutObject, s3:GetObject, s3:DeleteObject and
-// s3:ListBucket. Without the last one S3 answers 403 for an object that is missing, and 403 is never taken for "not
-// found" (W7).
+// tells. Old compatible stores that refuse checksum headers need [Config].NoChecksum.
 //
-// Old compatible stores that refuse checksum headers need [Config].NoChecksum.
-// docs/backends.md has the table, the permissions as policies to paste, and the settings of a bucket that hurt.
+// The credentials need s3:PutObject, s3:GetObject, s3:DeleteObject and s3:ListBucket. Without the last one S3 answers 403
+// for an object that is missing, and 403 is never taken for "not found" (W7). docs/backends.md has the table, the
+// permissions as policies to paste, and the settings of a bucket that hurt.
 //
 // # Directory buckets
 //
 // A bucket whose name ends in "--x-s3" is one of S3 Express One Zone. The driver then works in a session, which it makes
 // with the first request, or before it where the manager's Warm is called, and renews a minute before it ends; the
-// credentials need s3express:CreateSession. Lists come in no order there, on which nothing in walhop depends. PathStyle has no effect.
+// credentials need s3express:CreateSession. Lists come in no order there, on which nothing in walhop depends. PathStyle
+// has no effect.
 //
 // # Credentials that expire
 //
