@@ -39,15 +39,16 @@ var limits = map[string]bool{
 // kindOf judges an answer by its status and, where it is the service's own, its reason (W7). nil is unclassified: Manager
 // does not retry it.
 func kindOf(op operation, status int, reason, message string) error {
+	known := reason != "" // it is an answer of the service, and not of something before it
 	if limits[reason] {
 		return walstorage.ErrUnavailable
 	}
 	switch status {
 	case http.StatusNotFound:
 		switch {
-		case op == opGet, op == opStat && reason != "", op == opDelete && reason != "":
+		case op == opGet, op == opStat && known, op == opDelete && known:
 			return walstorage.ErrSegmentNotFound // or the bucket is missing: the caller asks
-		case reason != "":
+		case known:
 			return walstorage.ErrBucketNotFound
 		}
 	case http.StatusPreconditionFailed:
@@ -68,7 +69,7 @@ func kindOf(op operation, status int, reason, message string) error {
 	case http.StatusInsufficientStorage:
 		return walstorage.ErrNoSpace
 	case http.StatusBadRequest:
-		if op == opPut && (strings.Contains(message, "CRC32C") || strings.Contains(message, "MD5")) {
+		if op == opPut && garbled(reason, message) {
 			return walstorage.ErrCorrupt
 		}
 	case http.StatusRequestTimeout, http.StatusTooManyRequests:
@@ -80,6 +81,17 @@ func kindOf(op operation, status int, reason, message string) error {
 		}
 	}
 	return nil
+}
+
+// garbled tells whether the service says that an upload has not arrived as it was sent: with other bytes, or with the
+// parts around them damaged.
+func garbled(reason, message string) bool {
+	for _, part := range []string{"CRC32C", "MD5", "Malformed multipart"} {
+		if strings.Contains(message, part) {
+			return true
+		}
+	}
+	return reason == "parseError"
 }
 
 // classify turns the failure of an attempt into the driver's error (W7). What the service has answered stands, even if

@@ -84,6 +84,8 @@ func TestAnswersHaveTheirKind(t *testing.T) {
 		{504, "", "", every, walstorage.ErrUnavailable},
 		{400, "invalid", `Provided CRC32C "AAAAAA==" doesn't match calculated CRC32C "rth90Q==".`, "objects.insert", walstorage.ErrCorrupt},
 		{400, "invalid", `Provided MD5 hash "AA==" doesn't match calculated MD5 hash "AB==".`, "objects.insert", walstorage.ErrCorrupt},
+		{400, "badRequest", "Malformed multipart body.", "objects.insert", walstorage.ErrCorrupt},
+		{400, "parseError", "Parse Error", "objects.insert", walstorage.ErrCorrupt},
 		{400, "invalid", "CRC32C", "objects.get objects.delete objects.list", nil},
 		{400, "invalid", "", every, nil},
 		{413, "uploadTooLarge", "", "objects.insert", walstorage.ErrTooLarge},

@@ -87,20 +87,25 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answer, err
 }
 
-// send sends the request and looks at an answer that says that all went well.
+// send sends the request and looks at the answers that the SDK would take for something else than they are.
 func (t *transport) send(r *http.Request, x *exchange) (*http.Response, error) {
 	body := &requestBody{ReadCloser: r.Body}
 	if r.Body != http.NoBody {
 		r.Body = body
 	}
 	answer, err := t.base.RoundTrip(r)
-	if err != nil || answer.StatusCode < 200 || answer.StatusCode > 299 {
-		return answer, err
+	if err != nil {
+		return nil, err
 	}
-	if x.op == opPut && !body.ended.Load() {
+	switch status := answer.StatusCode; {
+	case status == http.StatusBadRequest, status == http.StatusForbidden, status == http.StatusNotFound:
+		// What these mean hangs on their text, and the SDK would take half of it for all.
+		_, err = whole(answer)
+	case status < 200, status > 299: // an error, for the SDK to read
+	case x.op == opPut && !body.ended.Load():
 		// Nobody would go on reading the body, and the SDK would wait for that for ever.
 		err = odd("an answer to an upload came before its end")
-	} else {
+	default:
 		err = x.check(answer)
 	}
 	if err != nil {
@@ -154,12 +159,10 @@ func (b *answerBody) Read(p []byte) (int, error) {
 
 // checkNothing looks whether an answer to a delete says nothing, as it should: an error document would pass for success.
 func checkNothing(answer *http.Response) error {
-	const most = 64
-	said, err := io.ReadAll(io.LimitReader(answer.Body, most))
+	said, err := whole(answer)
 	if err != nil {
-		return broken(err)
+		return err
 	}
-	answer.Body = replaced{bytes.NewReader(said), answer.Body}
 	switch string(bytes.TrimSpace(said)) {
 	case "", "null", "{}": // emulators
 		return nil
@@ -170,11 +173,10 @@ func checkNothing(answer *http.Response) error {
 // checkList looks whether an answer is a list, which has nothing in it but these: a document of another kind, such as an
 // error, would pass for an empty one (W10).
 func checkList(answer *http.Response) error {
-	said, err := io.ReadAll(answer.Body)
+	said, err := whole(answer)
 	if err != nil {
-		return broken(err)
+		return err
 	}
-	answer.Body = replaced{bytes.NewReader(said), answer.Body}
 	var list map[string]json.RawMessage
 	if err := json.Unmarshal(said, &list); err != nil {
 		return walstorage.NewError(walstorage.ErrUnavailable, fmt.Errorf("the answer is no list: %w", err))
@@ -187,6 +189,16 @@ func checkList(answer *http.Response) error {
 		}
 	}
 	return nil
+}
+
+// whole reads the body of an answer, and leaves it to be read.
+func whole(answer *http.Response) ([]byte, error) {
+	said, err := io.ReadAll(answer.Body)
+	if err != nil {
+		return nil, broken(err)
+	}
+	answer.Body = replaced{bytes.NewReader(said), answer.Body}
+	return said, nil
 }
 
 // replaced is a body that has been read, and the one that is to be closed.
