@@ -133,15 +133,27 @@
 // but for that serves both. FaultsConfig.Answers tells the suite the protocol's own words for what goes wrong, where the
 // status alone does not.
 //
+// # Measuring a store
+//
+// RunBenchmarks takes the same Config and measures the calls, serial and parallel, in bounded room:
+//
+//	func BenchmarkConformance(b *testing.B) {
+//		conformance.RunBenchmarks(b, conformance.Config{
+//			Driver: func(tb testing.TB) objectstore.Driver { ... },
+//		})
+//	}
+//
+// It tells how fast a store is, and nothing of whether it is right.
+//
 // # What the suite promises, and what it does not prove
 //
 // Whatever a correct store may do passes: no order of lists, no time of storing, no checksum of the store's is asked for;
 // time limits are there for calls that hang and are far above what a loaded machine needs. The suite is itself tested
-// against some ninety stores and logs that are wrong in one way each: each fails the case named for it and none outside a
+// against more than a hundred stores and logs that are wrong in one way each: each fails the case named for it and none outside a
 // small set, and correct ones fail none.
 //
 // Run cannot pull a plug: that an upload survives the crash of a machine (the second half of W3) is shown by RunCrash for
 // files, and promised by any other store. What a real disk does on a sync, and whether a network file system keeps to
 // what local.FS says, nobody can show but by cutting its power. Run does not speak HTTP: what a driver makes of answers on the wire
-// (a body cut short, an ignored range, a conflict) is what RunFaults is for. And neither measures anything.
+// (a body cut short, an ignored range, a conflict) is what RunFaults is for.
 package conformance

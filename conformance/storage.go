@@ -152,7 +152,7 @@ func (c *T) openAt(at place) *handle {
 // counted where the hooks leave that to the handle.
 func (c *T) openWith(at place, hooks walstorage.Hooks) *handle {
 	h := &handle{c: c}
-	m, err := c.construct(c, h.config(at, hooks))
+	m, err := c.storage.cfg.construct(c, h.config(at, hooks))
 	require.NoError(c, err, "objectstore.New over the driver of the configuration")
 	require.NotNil(c, m, "Config.Open returned nil")
 	h.WalStorageManager = m
@@ -175,12 +175,12 @@ func (h *handle) config(at place, hooks walstorage.Hooks) objectstore.Config {
 
 // construct makes a manager in the way that the configuration names: by Open, which fails tb where it cannot, or over
 // Driver.
-func (c *T) construct(tb testing.TB, store objectstore.Config) (walstorage.WalStorageManager, error) {
-	if c.storage.cfg.Open != nil {
-		return c.storage.cfg.Open(tb, store), nil
+func (cfg Config) construct(tb testing.TB, store objectstore.Config) (walstorage.WalStorageManager, error) {
+	if cfg.Open != nil {
+		return cfg.Open(tb, store), nil
 	}
-	driver := c.storage.cfg.Driver(tb)
-	m, err := c.storage.cfg.manager(driver, store)
+	driver := cfg.Driver(tb)
+	m, err := cfg.manager(driver, store)
 	if err != nil {
 		return nil, errors.Join(err, driver.Close())
 	}
@@ -194,7 +194,7 @@ func (c *T) openIfLegal(at place) *handle {
 	h := &handle{c: c}
 	refused := true
 	tb.protect(func() {
-		m, err := c.construct(tb, h.config(at, walstorage.Hooks{}))
+		m, err := c.storage.cfg.construct(tb, h.config(at, walstorage.Hooks{}))
 		if err == nil && m != nil {
 			h.WalStorageManager, refused = m, false
 		} else if err != nil {
