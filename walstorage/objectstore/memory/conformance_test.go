@@ -114,3 +114,6 @@ func invalid() map[string]func() error {
 	}
 	return attempts
 }
+
+// What the suite and the Manager cost over a store that costs nothing.
+func BenchmarkConformance(b *testing.B) { conformance.RunBenchmarks(b, suite(memory.Config{})) }
