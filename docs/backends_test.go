@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/walhop/walhop/azure"
+	"github.com/walhop/walhop/gcs"
 	"github.com/walhop/walhop/local"
 	"github.com/walhop/walhop/s3"
 	"github.com/walhop/walhop/walstorage/objectstore"
@@ -67,6 +68,20 @@ func openCompatible(ctx context.Context, cluster, key, secret string) (*objectst
 		Provider:    "versitygw", // or what the table has; here it sets PathStyle
 		Credentials: credentials.NewStaticCredentialsProvider(key, secret, ""),
 		Store:       objectstore.Config{Cluster: cluster},
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := store.Warm(ctx); err != nil {
+		return nil, errors.Join(err, store.Close())
+	}
+	return store, nil
+}
+
+func openGCS(ctx context.Context, cluster string) (*objectstore.Manager, error) {
+	store, err := gcs.New(ctx, gcs.Config{
+		Bucket: "segments", // credentials: Google's application default ones
+		Store:  objectstore.Config{Cluster: cluster, Prefix: "wal"},
 	})
 	if err != nil {
 		return nil, err
@@ -155,6 +170,9 @@ func TestOpen(t *testing.T) {
 	}
 	_, err := openLocal(t.Context(), "c")
 	assert.ErrorContains(t, err, "/mnt/shared/segments")
+	t.Setenv("GOOGLE_APPLICATION_CREDENTIALS", filepath.Join(t.TempDir(), "none"))
+	_, err = openGCS(t.Context(), "c")
+	assert.ErrorContains(t, err, "Credentials")
 	store, err := openYourOwn(memory.New(memory.Config{}), "c")
 	require.NoError(t, err)
 	require.NoError(t, store.Close())

@@ -1,6 +1,7 @@
 package s3
 
 import (
+	"flag"
 	"fmt"
 	"maps"
 	"os"
@@ -13,13 +14,24 @@ import (
 	"github.com/walhop/walhop/walstorage"
 )
 
+var update = flag.Bool("update", false, "write the table of stores into docs/backends.md")
+
 // The table in docs/backends.md is this one.
 func TestProvidersInTheDocs(t *testing.T) {
-	text, err := os.ReadFile("../docs/backends.md")
+	const file = "../docs/backends.md"
+	text, err := os.ReadFile(file)
 	require.NoError(t, err)
 	want := providersTable()
-	if !strings.Contains(string(text), want) {
-		t.Errorf("docs/backends.md has another table of stores than s3/providers.go. It should be:\n\n%s", want)
+	head, _, _ := strings.Cut(want, "\n")
+	before, rest, found := strings.Cut(string(text), head)
+	require.True(t, found, "%s has no table of stores", file)
+	table, after, _ := strings.Cut(rest, "\n\n")
+	if *update {
+		require.NoError(t, os.WriteFile(file, []byte(before+want+"\n"+after), 0o644))
+		return
+	}
+	if head+table+"\n" != want {
+		t.Errorf("%s has another table of stores than s3/providers.go: go test ./s3 -run TestProvidersInTheDocs -update", file)
 	}
 }
 
