@@ -55,9 +55,10 @@ type Config struct {
 
 	// Client is a ready client of the SDK (of storage.NewClient: gRPC is not supported), whose endpoint, credentials and
 	// HTTP client are used; the fields here that say the same must be empty, Parallelism, DialTimeout and
-	// ResponseHeaderTimeout have no effect, and closing it is its owner's affair. Its retries are not used. The package
-	// does not see the raw answers then: a Content-Range whose end alone is wrong, and an error document under status
-	// 200 in answer to a list or a delete, pass unnoticed.
+	// ResponseHeaderTimeout have no effect, and closing it is its owner's affair. Its retries are not used, and it makes a
+	// copy of each upload, whose sending StallTimeout then limits as a whole. The package does not see the raw answers
+	// then: a Content-Range whose end alone is wrong, and an error document under status 200 in answer to a list or a
+	// delete, pass unnoticed.
 	Client *storage.Client
 
 	// Store configures the Manager above the driver: cluster, key prefix, retries, hooks, the logger. NewDriver does not

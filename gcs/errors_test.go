@@ -631,6 +631,8 @@ func TestEarlyAnswerToAnUpload(t *testing.T) {
 	tests := map[string]fake.Fault{
 		"503": {Early: true, Status: 503},
 		"200": {Early: true, Document: fmt.Sprintf(`{"name":"k","size":"%d"}`, len(data))},
+		// It goes on reading, and the answer says what the client wants to hear.
+		"200, and the rest is read": {Early: true, ReadOn: true, Document: fmt.Sprintf(`{"name":"k","size":"%d","crc32c":%q}`, len(data), encoded(data))},
 	}
 	for name, fault := range tests {
 		t.Run(name, func(t *testing.T) {

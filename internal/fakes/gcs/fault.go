@@ -13,12 +13,14 @@ type Fault struct {
 
 	// Status answers with this status, and Reason and Message in an error document, once the body was read, and does
 	// nothing else. Plain sends the message as it is instead, as what stands between client and service may. Early
-	// answers before the body is read, also with Document.
+	// answers before the body is read, also with Document; ReadOn reads it after such an answer all the same, so that
+	// Requests shows what a client goes on sending.
 	Status  int
 	Reason  string
 	Message string
 	Plain   bool
 	Early   bool
+	ReadOn  bool
 	// RetryAfter is the header of that name of the answer.
 	RetryAfter string
 	// Document is sent under status 200 in place of the right answer.
@@ -73,10 +75,18 @@ func (f *Fault) before(w http.ResponseWriter, r *http.Request, request Request, 
 	if f.Drop {
 		panic(http.ErrAbortHandler) // net/http closes the connection
 	}
-	if f.Early {
-		return f.instead(w, request)
+	if !f.Early {
+		return false
 	}
-	return false
+	if f.ReadOn {
+		_ = http.NewResponseController(w).EnableFullDuplex() // else net/http reads the body before it answers
+		w.Header().Set("Connection", "close")                // and after it, it would not know where the next request begins
+	}
+	done = f.instead(w, request)
+	if f.ReadOn {
+		_ = http.NewResponseController(w).Flush()
+	}
+	return done
 }
 
 func (f *Fault) afterBody(w http.ResponseWriter, request Request) (done bool) {

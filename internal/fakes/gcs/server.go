@@ -181,13 +181,17 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	s.mu.Unlock()
 
-	if fault.before(w, r, request, s.closed) {
+	answered := fault.before(w, r, request, s.closed)
+	if answered && !fault.ReadOn {
 		return
 	}
 	body, err := io.ReadAll(r.Body)
 	s.mu.Lock()
 	s.requests[index].Body = body
 	s.mu.Unlock()
+	if answered {
+		return
+	}
 	if err != nil { // an upload that was cut, however well formed what came of it is
 		(&problem{400, "badRequest", "The request body ended early."}).write(w)
 		return
