@@ -64,8 +64,15 @@ type xmlDocument struct {
 	Message string
 }
 
+// xmlCodes are the codes of the XML API for what the JSON API calls otherwise.
+var xmlCodes = map[string]string{"requestedRangeNotSatisfiable": "InvalidRange", "notFound": "NoSuchBucket"}
+
 func (p *problem) writeXML(w http.ResponseWriter) {
-	text, _ := xml.Marshal(xmlDocument{Code: p.reason, Message: p.message})
+	code := p.reason
+	if other := xmlCodes[code]; other != "" {
+		code = other
+	}
+	text, _ := xml.Marshal(xmlDocument{Code: code, Message: p.message})
 	p.send(w, "application/xml; charset=UTF-8", text)
 }
 
