@@ -114,6 +114,20 @@ var constructionCases = []testCase{
 		},
 	},
 	{
+		id: "A6", priority: 2, rule: "W2",
+		title: "a slash at the end of the prefix changes nothing",
+		costs: "A broker whose configuration was written by another hand looks into an empty place.",
+		run: func(c *T) {
+			without, with := c.open(), c.openAt(place{c.storage.home.prefix + "/", c.storage.home.cluster})
+			data := c.bytes(200)
+			id := c.uploadNew(without, data)
+			c.wantWhole(with, id, data, "stored without the slash, read with it")
+			c.wantListed(with, walstorage.ListOptions{}, []walstorage.SegmentID{id}, "stored without the slash, listed with it")
+			require.NoError(c, with.DeleteSegments(c.Context(), id))
+			c.wantMissing(without, id, "deleted with the slash")
+		},
+	},
+	{
 		id: "A7", priority: 2, rule: "W10",
 		title: "opening and closing a handle stores nothing",
 		costs: "Each start of a broker leaves an object that nobody deletes.",

@@ -303,6 +303,25 @@ var contextCases = []testCase{
 		},
 	},
 	{
+		id: "H9", priority: 2, rule: "W8", needs: needDriver,
+		title: "a deadline of the caller that is shorter than an attempt ends the call when it passes, as context.DeadlineExceeded",
+		costs: "A follower that gives the store 100 ms before it asks its leader waits for the store's own time-outs instead.",
+		run: func(c *T) {
+			for _, call := range c.callsOn(c.newID(), c.newID()) {
+				faults, _ := stalled()
+				m := c.openFaultyWith(faults, patient)
+				ctx, cancel := context.WithTimeout(c.Context(), 20*time.Millisecond)
+				var err error
+				returned := c.returns(call.name+" whose deadline passes under way", func() { err = call.do(ctx, m) })
+				cancel()
+				if !returned {
+					return
+				}
+				c.wantContextError(err, context.DeadlineExceeded, call.name+" whose deadline passes under way")
+			}
+		},
+	},
+	{
 		id: "H11", priority: 1, rule: "W8", needs: needDriver,
 		title: "one caller's cancel does not disturb another's call",
 		run: func(c *T) {

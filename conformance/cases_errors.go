@@ -112,7 +112,7 @@ var errorCases = []testCase{
 	},
 	{
 		id: "I2", priority: 1, rule: "W7",
-		title: "fetch, range and stat of a missing segment give the same ErrSegmentNotFound, whether it never was or is gone",
+		title: "fetch, range and stat of a missing segment give the same ErrSegmentNotFound, whether it never was or is gone, and ask once",
 		run: func(c *T) {
 			m := c.open()
 			neverBroker := c.newIDAt(4711, 0, c.newID().Created()) // no broker of this id has stored anything
@@ -123,9 +123,13 @@ var errorCases = []testCase{
 			for name, id := range map[string]walstorage.SegmentID{
 				"of a broker that has stored nothing": neverBroker, "that never was": never, "that was deleted": gone,
 			} {
+				before := m.attempts.Load()
 				c.wantMissing(m, id, "a segment "+name)
 				err := m.FetchSegment(c.Context(), id, 50, make([]byte, 10))
 				c.wantKind(err, walstorage.ErrSegmentNotFound, "a range of a segment "+name)
+				if sent := m.attempts.Load() - before; sent > 3 {
+					c.Errorf("a stat, a fetch and a range of a segment %s: %d requests were sent, want one each", name, sent)
+				}
 			}
 		},
 	},

@@ -12,6 +12,7 @@
 //	A3   1  W7    a bucket that does not exist is told apart from a segment that does not exist, on opening or at first use [Config.NoBucket]
 //	A4   1  W3    two handles on one place see each other's segments
 //	A5   1  W2    handles on different places never see each other, even if the name of one begins with the name of the other
+//	A6   2  W2    a slash at the end of the prefix changes nothing
 //	A7   2  W10   opening and closing a handle stores nothing
 //
 // Group B, round trip: what is stored comes back whole and unchanged, at once and on every handle, and buffers stay the caller's.
@@ -131,12 +132,13 @@
 //	H6   1  W8    a call that waits between two attempts returns promptly when its context ends [Config.Driver]
 //	H7   1  W7    a cancel and a deadline can be told apart
 //	H8   1  W7    the deadline of one attempt is not reported as the caller's, and the next attempt is made [Config.Driver]
+//	H9   2  W8    a deadline of the caller that is shorter than an attempt ends the call when it passes, as context.DeadlineExceeded [Config.Driver]
 //	H11  1  W8    one caller's cancel does not disturb another's call [Config.Driver]
 //
 // Group I, errors: errors tell a program what to do and a person what happened, and give no secret away.
 //
 //	I1   1  W7    every kind of error comes from every method that can give it
-//	I2   1  W7    fetch, range and stat of a missing segment give the same ErrSegmentNotFound, whether it never was or is gone
+//	I2   1  W7    fetch, range and stat of a missing segment give the same ErrSegmentNotFound, whether it never was or is gone, and ask once
 //	I3   1  W7    a missing bucket is no missing segment [Config.NoBucket]
 //	I4   1  W7    a refused request is ErrAccessDenied and never a missing segment, whether the segment is there or not [Config.Denied]
 //	I5   1  W7    the store's own error can be reached behind the kind by errors.As [Config.Driver]

@@ -134,6 +134,13 @@ func renderDocs(results map[string][]conformance.Result) string {
 	conformance.OutTable(func(id, title, reason string) {
 		fmt.Fprintf(&b, "| %s | %s | %s |\n", id, cell(title), cell(reason))
 	})
+	b.WriteString("\n## What the suites are tested against\n\n")
+	b.WriteString("Each of these backends is wrong in one way. It fails the case named here, and none outside of a set that is declared with it;\n")
+	b.WriteString("backends that are right fail none. `go test ./conformance -run Mutants` shows it.\n\n")
+	b.WriteString("| suite | what is wrong | caught by |\n|---|---|---|\n")
+	conformance.Mutants(func(suite, name, caught string) {
+		fmt.Fprintf(&b, "| %s | %s | %s |\n", suite, cell(name), caught)
+	})
 	return b.String()
 }
 

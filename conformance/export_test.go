@@ -1,5 +1,7 @@
 package conformance
 
+import "strings"
+
 // Group is a letter of the list, for the test that writes the documentation and is outside of the package.
 type Group = group
 
@@ -18,6 +20,22 @@ func (g group) Proves() string { return g.proves }
 func OutTable(each func(id, title, reason string)) {
 	for _, out := range outTable {
 		each(out.id, out.title, out.reason)
+	}
+}
+
+// Mutants calls each for every wrong backend that a suite is tested against, with the case that is named for it.
+func Mutants(each func(suite, name, caught string)) {
+	for _, m := range mutants {
+		each("Run", m.name, m.caught)
+	}
+	for _, m := range faultMutants {
+		each("RunFaults", strings.TrimPrefix(m.name, overHTTP), m.caught)
+	}
+	for _, m := range crashMutants {
+		each("RunCrash", m.name, m.caught)
+	}
+	for _, m := range metadataMutants {
+		each("RunMetadata", m.name, m.caught)
 	}
 }
 

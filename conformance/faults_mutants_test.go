@@ -97,8 +97,11 @@ func managerOver(name, caught, also string, manage func(objectstore.Driver, obje
 	return faultMutant(name, caught, also, blobConfig(blobFlaws{}, manage))
 }
 
+// overHTTP begins the names of faultMutants, some of which are those of mutants.
+const overHTTP = "over HTTP: "
+
 func faultMutant(name, caught, also string, cfg FaultsConfig) mutant {
-	return mutant{name: "over HTTP: " + name, caught: caught, also: also, run: func(t *testing.T) map[string][]string { return runFaultMutant(t, cfg) }}
+	return mutant{name: overHTTP + name, caught: caught, also: also, run: func(t *testing.T) map[string][]string { return runFaultMutant(t, cfg) }}
 }
 
 // runFaultMutant runs every case of RunFaults and returns the failures by id.

@@ -380,29 +380,7 @@ func TestModelLogPasses(t *testing.T) {
 // TestMetadataMutants shows that the suite for metadata logs can fail: each wrong log fails the case named for it and
 // none outside its set.
 func TestMetadataMutants(t *testing.T) {
-	for _, m := range []struct {
-		name, caught, also string
-		flaws              logFlaws
-	}{
-		{"an acknowledged event is lost", "Q1", "Q2 Q8 Q9 Q21 Q31", logFlaws{losesSome: true}},
-		{"a batch is stored out of order", "Q2", "Q1 Q4 Q5 Q7 Q11 Q12 Q13 Q21 Q26 Q28 Q31", logFlaws{swapsInBatch: true}},
-		{"published events are kept", "Q24", "", logFlaws{keepsEvents: true}},
-		{"an older epoch goes on", "Q13", "", logFlaws{neverFences: true}},
-		{"events are not checked", "Q27", "Q28", logFlaws{acceptsAnything: true}},
-		{"the stored part of a refused batch is not told", "Q28", "", logFlaws{countsWrong: true}},
-		{"Publish waits for readers", "Q31", "Q9", logFlaws{waitsForReaders: true}},
-		{"contexts are ignored", "Q23", "Q11", logFlaws{ignoresContext: true}},
-		{"duplicates are delivered", "Q4", "Q12", logFlaws{deliversTwice: true}},
-		{"gaps are hidden", "Q5", "Q13", logFlaws{hidesGaps: true}},
-		{"a bad event stops the stream", "Q7", "", logFlaws{stopsAtBadEvents: true}},
-		{"a bad event is passed over silently", "Q7", "", logFlaws{skipsBadEvents: true}},
-		{"Subscribe returns before its position is fixed", "Q8", "", logFlaws{fixedLate: true}},
-		{"the end is the beginning", "Q8", "Q12 Q22", logFlaws{fromBeginning: true}},
-		{"a replay lacks its first event", "Q30", "Q2 Q4 Q7 Q12 Q21 Q29", logFlaws{forgetsFirst: true}},
-		{"Next outlives Close", "Q22", "", logFlaws{nextOutlives: true}},
-		{"a closed log goes on", "Q29", "Q22", logFlaws{closedIsNil: true}},
-		{"a publication is lost after an unknown outcome", "Q12", "", logFlaws{unknownIsLost: true}},
-	} {
+	for _, m := range metadataMutants {
 		t.Run(m.name, func(t *testing.T) {
 			t.Parallel()
 			failed := runMetadataMutant(t, m.flaws)
@@ -414,6 +392,31 @@ func TestMetadataMutants(t *testing.T) {
 		})
 	}
 	require.Empty(t, runMetadataMutant(t, logFlaws{}), "the right log that the wrong ones are made of")
+}
+
+// metadataMutants are logs that are wrong in one way each.
+var metadataMutants = []struct {
+	name, caught, also string
+	flaws              logFlaws
+}{
+	{"an acknowledged event is lost", "Q1", "Q2 Q8 Q9 Q21 Q31", logFlaws{losesSome: true}},
+	{"a batch is stored out of order", "Q2", "Q1 Q4 Q5 Q7 Q11 Q12 Q13 Q21 Q26 Q28 Q31", logFlaws{swapsInBatch: true}},
+	{"published events are kept", "Q24", "", logFlaws{keepsEvents: true}},
+	{"an older epoch goes on", "Q13", "", logFlaws{neverFences: true}},
+	{"events are not checked", "Q27", "Q28", logFlaws{acceptsAnything: true}},
+	{"the stored part of a refused batch is not told", "Q28", "", logFlaws{countsWrong: true}},
+	{"Publish waits for readers", "Q31", "Q9", logFlaws{waitsForReaders: true}},
+	{"contexts are ignored", "Q23", "Q11", logFlaws{ignoresContext: true}},
+	{"duplicates are delivered", "Q4", "Q12", logFlaws{deliversTwice: true}},
+	{"gaps are hidden", "Q5", "Q13", logFlaws{hidesGaps: true}},
+	{"a bad event stops the stream", "Q7", "", logFlaws{stopsAtBadEvents: true}},
+	{"a bad event is passed over silently", "Q7", "", logFlaws{skipsBadEvents: true}},
+	{"Subscribe returns before its position is fixed", "Q8", "", logFlaws{fixedLate: true}},
+	{"the end is the beginning", "Q8", "Q12 Q22", logFlaws{fromBeginning: true}},
+	{"a replay lacks its first event", "Q30", "Q2 Q4 Q7 Q12 Q21 Q29", logFlaws{forgetsFirst: true}},
+	{"Next outlives Close", "Q22", "", logFlaws{nextOutlives: true}},
+	{"a closed log goes on", "Q29", "Q22", logFlaws{closedIsNil: true}},
+	{"a publication is lost after an unknown outcome", "Q12", "", logFlaws{unknownIsLost: true}},
 }
 
 func runMetadataMutant(t *testing.T, flaws logFlaws) map[string][]string {

@@ -9,6 +9,7 @@ import (
 	"math"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -62,6 +63,7 @@ type flaws struct {
 	listOnce           bool // list: a second range over the sequence yields nothing
 	bareErrors         bool // all: kinds without *walstorage.Error
 	noOperation        bool // all: errors name no operation
+	slashCounts        bool // all: a prefix with a slash at its end is another one
 	clustersMixed      bool // all: clusters on one prefix see each other
 	closeTwiceFails    bool // Close: the second is an error
 	openAfterClose     bool // Close: later calls go on
@@ -97,6 +99,9 @@ func modelConfig(flaws flaws) Config { return newModelStore().config(flaws) }
 func (store *modelStore) config(flaws flaws) Config {
 	return Config{
 		Open: func(_ testing.TB, cfg objectstore.Config) walstorage.WalStorageManager {
+			if !flaws.slashCounts {
+				cfg.Prefix = strings.TrimSuffix(cfg.Prefix, "/")
+			}
 			return store.open(place{cfg.Prefix, cfg.Cluster}, flaws)
 		},
 		MaxObjectSize: modelLimit,

@@ -16,6 +16,7 @@ import (
 
 // nameMutants are wrong in what they make of the names of places.
 var nameMutants = []mutant{
+	modelMutant("a slash at the end of a prefix counts", "A6", "", flaws{slashCounts: true}),
 	namesMutant("names are cleaned as paths are", "G4", "", func(name string) string { return strings.Trim(path.Clean("/"+name), "/") }),
 	namesMutant("what is not allowed in a name becomes an underscore", "G2", "G5", func(name string) string {
 		return strings.Map(func(r rune) rune {
@@ -55,7 +56,7 @@ func namesMutant(name, caught, also string, change func(name string) string) mut
 		store := newModelStore()
 		cfg := store.config(flaws{})
 		cfg.Open = func(_ testing.TB, at objectstore.Config) walstorage.WalStorageManager {
-			return store.open(place{change(at.Prefix), change(at.Cluster)}, flaws{})
+			return store.open(place{change(strings.TrimSuffix(at.Prefix, "/")), change(at.Cluster)}, flaws{})
 		}
 		return cfg, store.release
 	}}

@@ -53,20 +53,20 @@ var storeMutants = []mutant{
 	modelMutant("create says exists of the same bytes", "B13", "B17 C5 F5 H4 L2 L3", flaws{sameBytesFail: true}),
 	modelMutant("half a segment is visible", "B5", "C5 H3 H4 H5 L2 L3 L5 L7", flaws{partialVisible: true}),
 	modelMutant("upload keeps the caller's buffer", "B6", "B8 L7", flaws{keepsData: true}).racy(),
-	modelMutant("upload changes the caller's buffer", "B8", `A1 A4 A5 B1 B2 B3 B4 B5 B7 B13 B15 C1 C2 C3 C5 C17 D1 D2 D11 D15 E20 F1 F9
+	modelMutant("upload changes the caller's buffer", "B8", `A1 A4 A5 A6 B1 B2 B3 B4 B5 B7 B13 B15 C1 C2 C3 C5 C17 D1 D2 D11 D15 E20 F1 F9
 		G1 G2 G3 G4 G5 G6 G7 G9 H1 H2 H3 H4 H5 L1 L2 L3 L4 L5 L7 L10 L11 M2 M3 M8`, flaws{changesData: true}).racy(),
 	modelMutant("fetch writes to the caller's buffer later", "B7", "D11 D15 L7", flaws{writesLate: true}).racy(),
 	modelMutant("what looks compressed is decoded", "B2", "", flaws{decodesGzip: true}),
-	modelMutant("another handle sees a segment late", "B4", "A4 B5 B6 C1 C3 C5 F1 F3 F9 H4 L2 L3 L4 L11 M2 M3 M8", flaws{slowToSee: true}),
+	modelMutant("another handle sees a segment late", "B4", "A4 A6 B5 B6 C1 C3 C5 F1 F3 F9 H4 L2 L3 L4 L11 M2 M3 M8", flaws{slowToSee: true}),
 	modelMutant("clusters on one prefix see each other", "A5", "G2 G3 G4 G5 G6", flaws{clustersMixed: true}),
 
 	// Wrong at the edges of ranges.
 	modelMutant("a short read is no error", "D3", "D11 I1 I6 I7 I11 L10", flaws{shortRead: true}),
 	modelMutant("a range past the end is empty", "D4", "D5 D8 D9 D11", flaws{emptyPastEnd: true}),
 	modelMutant("an empty range asks the store", "D6", "", flaws{emptyDstAsks: true}),
-	modelMutant("the last byte cannot be read", "D1", `A1 A4 A5 B1 B2 B3 B4 B5 B6 B7 B13 B15 C1 C2 C3 C5 C17 D2 D11 D15 E20 F1 F4 F9
+	modelMutant("the last byte cannot be read", "D1", `A1 A4 A5 A6 B1 B2 B3 B4 B5 B6 B7 B13 B15 C1 C2 C3 C5 C17 D2 D11 D15 E20 F1 F4 F9
 		G1 G2 G3 G4 G5 G6 G7 G9 H1 H2 H3 H4 H5 L1 L2 L3 L4 L5 L7 L10 L11 M2 M3 M8`, flaws{offByOne: true}),
-	modelMutant("a range of a missing segment is invalid", "D10", "A1 A4 A5 B4 B12 B15 C17 F1 F2 F3 F5 F9 G1 G2 G3 G4 G5 G6 G7 G9 H1 H2 I1 I2 I6 I7 I11 I12 L2 M3",
+	modelMutant("a range of a missing segment is invalid", "D10", "A1 A4 A5 A6 B4 B12 B15 C17 F1 F2 F3 F5 F9 G1 G2 G3 G4 G5 G6 G7 G9 H1 H2 I1 I2 I6 I7 I11 I12 L2 M3",
 		flaws{missingIsRange: true}),
 
 	// Wrong in lists and deletes.
@@ -103,7 +103,7 @@ var storeMutants = []mutant{
 		func(d objectstore.Driver, store objectstore.Config) (walstorage.WalStorageManager, error) {
 			return newTeller(d, store, func(err, raw error) error { return errors.Join(err, raw) })
 		}),
-	modelMutant("stat of a missing segment panics", "I2", `A1 A4 A5 B4 B5 B12 B15 C5 C17 F1 F2 F3 F5 F9 G1 G2 G3 G4 G5 G6 G7 G9
+	modelMutant("stat of a missing segment panics", "I2", `A1 A4 A5 A6 B4 B5 B12 B15 C5 C17 F1 F2 F3 F5 F9 G1 G2 G3 G4 G5 G6 G7 G9
 		H1 H2 H3 H4 H5 L1 L7 I1 I6 I7 I11 L2 M3 O1 O2 O3 O5 O7`, flaws{panics: true}),
 
 	// Wrong in contexts, retries and closing.
@@ -125,6 +125,16 @@ var storeMutants = []mutant{
 			m, err := newManager(d, store)
 			return &insistent{m}, err
 		}),
+	memoryMutant("a missing segment is asked for again", "I2", "O1 O2 O3", memory.Config{}, nil,
+		func(d objectstore.Driver, store objectstore.Config) (walstorage.WalStorageManager, error) {
+			m, err := newManager(d, store)
+			return &hopeful{m}, err
+		}),
+	memoryMutant("a deadline that passes under way is told as a slow store", "H9", "", memory.Config{}, nil,
+		func(d objectstore.Driver, store objectstore.Config) (walstorage.WalStorageManager, error) {
+			m, err := newManager(d, store)
+			return &vague{m}, err
+		}),
 	memoryMutant("the driver ignores the condition of a create", "C16", "B8 B13 B17 C1 C2 C3 C5 C7 C9 C10 C11 C12 C14 I1 I6 I7 I11 L2 L4 L10 O3", memory.Config{},
 		func(d objectstore.Driver) objectstore.Driver { return overwriting{d} }, nil),
 	memoryMutant("Close leaves the calls under way alone", "M4", "", memory.Config{}, nil,
@@ -132,7 +142,7 @@ var storeMutants = []mutant{
 			m, err := newManager(d, store)
 			return &hasty{WalStorageManager: m}, err
 		}),
-	memoryMutant("a list ends silently where it should fail", "E14", "A3 E13 E17 H1 H2 H5 H6 H7 H8 I1 I3 I4 I5 I8 M5 O1 O2 O3", memory.Config{}, nil,
+	memoryMutant("a list ends silently where it should fail", "E14", "A3 E13 E17 H1 H2 H5 H6 H7 H8 H9 I1 I3 I4 I5 I8 M5 O1 O2 O3", memory.Config{}, nil,
 		func(d objectstore.Driver, store objectstore.Config) (walstorage.WalStorageManager, error) {
 			m, err := newManager(d, store)
 			return &quiet{m}, err
@@ -152,7 +162,7 @@ var storeMutants = []mutant{
 			m, err := newManager(d, store)
 			return &joint{WalStorageManager: m, stop: make(chan struct{})}, err
 		}),
-	memoryMutant("a wait between attempts cannot be cancelled", "H6", "H5 M5 O1 O3", memory.Config{}, nil,
+	memoryMutant("a wait between attempts cannot be cancelled", "H6", "H5 H9 M5 O1 O3", memory.Config{}, nil,
 		func(d objectstore.Driver, store objectstore.Config) (walstorage.WalStorageManager, error) {
 			store.MaxRetryTime, store.RetryAfterCap = 3*time.Second, 2*time.Second
 			m, err := newManager(d, store)
@@ -525,6 +535,29 @@ func (m *insistent) FetchSegment(ctx context.Context, id walstorage.SegmentID, o
 	err := m.WalStorageManager.FetchSegment(ctx, id, offset, dst)
 	if errors.Is(err, walstorage.ErrInvalidRange) {
 		err = m.WalStorageManager.FetchSegment(ctx, id, offset, dst)
+	}
+	return err
+}
+
+// hopeful is a manager that looks for a missing segment twice.
+type hopeful struct{ walstorage.WalStorageManager }
+
+func (m *hopeful) StatSegment(ctx context.Context, id walstorage.SegmentID) (walstorage.SegmentInfo, error) {
+	info, err := m.WalStorageManager.StatSegment(ctx, id)
+	if errors.Is(err, walstorage.ErrSegmentNotFound) {
+		info, err = m.WalStorageManager.StatSegment(ctx, id)
+	}
+	return info, err
+}
+
+// vague is a manager that does not say whose deadline has passed.
+type vague struct{ walstorage.WalStorageManager }
+
+func (m *vague) FetchSegment(ctx context.Context, id walstorage.SegmentID, offset int64, dst []byte) error {
+	late := ctx.Err() != nil
+	err := m.WalStorageManager.FetchSegment(ctx, id, offset, dst)
+	if errors.Is(err, context.DeadlineExceeded) && !late {
+		return &walstorage.Error{Op: walstorage.OpFetch, ID: id, Kind: walstorage.ErrUnavailable}
 	}
 	return err
 }

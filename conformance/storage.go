@@ -144,7 +144,7 @@ func (c *T) open() *handle { return c.openAt(c.storage.home) }
 
 // openAt returns a new handle on a place. It is closed when the case ends.
 func (c *T) openAt(at place) *handle {
-	c.storage.remember(at)
+	c.storage.remember(place{strings.TrimSuffix(at.prefix, "/"), at.cluster})
 	return c.openWith(at, walstorage.Hooks{})
 }
 
