@@ -118,14 +118,15 @@ var faultNetworkCases = []testCase{
 			if c.wire.virtual {
 				size = 300_000 // a pipe buffers nothing
 			}
-			m := c.openFaults(deadline(c.wire.patience()))
+			patience := c.patience(size)
+			m := c.openFaults(deadline(patience))
 			id, data := c.newID(), c.bytes(size)
 			c.onWire(walstorage.OpUpload, faultproxy.Fault{Stall: faultproxy.BeforeBody})
 			began := time.Now()
 			require.NoError(c, m.UploadSegment(c.Context(), id, data), "nothing was read of the first attempt")
 			took := time.Since(began)
-			if took < c.wire.patience()/2 || took > c.wire.patience()+c.prompt {
-				c.Errorf("the upload took %v, and the deadline of its first attempt was %v", took, c.wire.patience())
+			if took < patience/2 || took > c.prompt {
+				c.Errorf("the upload took %v, and the deadline of its first attempt was %v", took, patience)
 			}
 			c.wantWhole(c.direct(), id, data, "after the second attempt")
 			c.stalls([]walstorage.Op{walstorage.OpUpload}, faultproxy.Fault{Stall: faultproxy.BeforeBody}, "nothing is read")
@@ -203,7 +204,7 @@ var faultNetworkCases = []testCase{
 			if c.wire.virtual {
 				size = 300_000 // a pipe buffers nothing
 			}
-			m, clean := c.openFaults(deadline(c.wire.patience())), c.direct()
+			m, clean := c.openFaults(deadline(c.patience(size)), attempts(10)), c.direct()
 			early := func(a FaultAnswer) faultproxy.Fault {
 				return faultproxy.Fault{Answer: a.raw(), At: faultproxy.BeforeBody}
 			}
@@ -286,22 +287,31 @@ var faultNetworkCases = []testCase{
 	}),
 }
 
-// patience is the deadline of attempts in cases in which something stalls. A server that runs elsewhere may be slow
-// without any fault.
-func (w *wire) patience() time.Duration {
-	switch {
-	case w.virtual:
+// patience is the deadline of attempts in a case in which something stalls: in real time as short as this machine lets a
+// call of the size be, which is measured. What has to be prompt may take two of them more.
+func (c *T) patience(size int) time.Duration {
+	if c.wire.virtual {
 		return 300 * time.Millisecond
-	case w.cfg.URL != "":
-		return time.Second
 	}
-	return 200 * time.Millisecond
+	least := 200 * time.Millisecond
+	if c.wire.cfg.URL != "" { // a server that runs elsewhere may be slow without any fault
+		least = time.Second
+	}
+	c.wire.proxy.Script(nil)
+	m, id, data := c.openFaults(), c.newID(), c.bytes(size)
+	began := time.Now()
+	c.upload(m, id, data)
+	require.NoError(c, m.FetchSegment(c.Context(), id, 0, data))
+	patience := max(least, 10*time.Since(began))
+	require.NoError(c, m.DeleteSegments(c.Context(), id))
+	c.prompt += 2 * patience
+	return patience
 }
 
 // stalls lets calls meet a fault after which nothing happens any more: once, after which they succeed within one
 // deadline, and always.
 func (c *T) stalls(ops []walstorage.Op, fault faultproxy.Fault, situation string) {
-	patience := c.wire.patience()
+	patience := c.patience(faultCallSize)
 	m := c.openFaults(deadline(patience))
 	limited := c.openFaults(deadline(patience), attempts(2))
 	for _, op := range ops {
@@ -309,7 +319,7 @@ func (c *T) stalls(ops []walstorage.Op, fault faultproxy.Fault, situation string
 		c.onWire(op, fault)
 		began := time.Now()
 		require.NoError(c, call.run(c.Context(), m), "%s, once: %s", situation, op)
-		if took := time.Since(began); took < patience/2 || took > patience+c.prompt {
+		if took := time.Since(began); took < patience/2 || took > c.prompt {
 			c.Errorf("%s, once: %s took %v, and the deadline of its first attempt was %v", situation, op, took, patience)
 		}
 		call.settled(fmt.Sprintf("%s, once: after %s", situation, op))
@@ -318,7 +328,7 @@ func (c *T) stalls(ops []walstorage.Op, fault faultproxy.Fault, situation string
 		}
 		began = time.Now()
 		c.meetsAlways(limited, op, fault, situation)
-		if took := time.Since(began); took > 2*patience+c.prompt {
+		if took := time.Since(began); took > c.prompt {
 			c.Errorf("%s, always: %s took %v, and two attempts have %v each", situation, op, took, patience)
 		}
 	}

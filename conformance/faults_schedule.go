@@ -6,6 +6,7 @@ import (
 	mathrand "math/rand/v2"
 	"net/http"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/walhop/walhop/internal/faultproxy"
@@ -28,26 +29,28 @@ var randomFaults = testCase{
 		}
 		h := &faultHistory{c: c, random: mathrand.New(newRandom(c.seed, c.id+" calls")), segments: map[walstorage.SegmentID]*knownSegment{}}
 		faults := mathrand.New(newRandom(c.seed, c.id+" faults"))
-		h.m = c.openFaults(deadline(c.wire.patience()), func(store *objectstore.Config) { store.MaxRetryTime = 0 })
+		h.m = c.openFaults(deadline(c.patience(600)), func(store *objectstore.Config) { store.MaxRetryTime = 0 })
 		c.wire.proxy.Script(func(r faultproxy.Request) faultproxy.Fault {
-			h.requests++
 			fault, hit := c.randomFault(faults, walstorage.Op(r.Operation))
+			h.requests.Add(1)
 			if hit {
-				h.faults++
+				h.faults.Add(1)
 			}
-			h.flipped = h.flipped || fault.FlipRequest
+			if fault.FlipRequest {
+				h.flipped.Store(true)
+			}
 			return fault
 		})
 		for i := range n {
 			h.step(i)
 			if c.Failed() {
-				c.Fatalf("after %d of %d operations, %d requests and %d faults; FaultsConfig.Seed is %d", i, n, h.requests, h.faults, c.seed)
+				c.Fatalf("after %d of %d operations, %d requests and %d faults; FaultsConfig.Seed is %d", i, n, h.requests.Load(), h.faults.Load(), c.seed)
 			}
 		}
 		c.wire.proxy.Script(nil)
 		h.settle()
-		c.Logf("%d operations, %d requests, %d faults, %d outcomes that the caller could not know", n, h.requests, h.faults, h.unknown)
-		if h.faults == 0 {
+		c.Logf("%d operations, %d requests, %d faults, %d outcomes that the caller could not know", n, h.requests.Load(), h.faults.Load(), h.unknown)
+		if h.faults.Load() == 0 {
 			c.Errorf("no request has met a fault: does the handle use the endpoint?")
 		}
 	},
@@ -110,8 +113,10 @@ type faultHistory struct {
 	segments map[walstorage.SegmentID]*knownSegment
 	ids      []walstorage.SegmentID // those of segments, in the order of their making
 
-	requests, faults, unknown int
-	flipped                   bool // a body was damaged on its way in the call under way
+	unknown int // outcomes that a caller could not know
+	// What the proxy has done so far, and whether it has damaged a body in the call under way.
+	requests, faults atomic.Int64
+	flipped          atomic.Bool
 }
 
 // segmentsAtOnce bounds how many segments there are, and so how long a list takes.
@@ -125,7 +130,7 @@ func (h *faultHistory) step(i int) {
 		ctx, cancel = context.WithTimeout(ctx, time.Duration(1+h.random.IntN(500))*time.Millisecond)
 	}
 	defer cancel()
-	h.flipped = false
+	h.flipped.Store(false)
 	switch kind := h.random.IntN(20); {
 	case len(h.ids) < 3 || kind < 5 && len(h.ids) < segmentsAtOnce:
 		id := h.c.newID()
@@ -172,7 +177,7 @@ func (h *faultHistory) upload(ctx context.Context, id walstorage.SegmentID, data
 		if same {
 			s.present = true // now or soon; what was absent may still be
 		}
-	case errors.Is(err, walstorage.ErrCorrupt) && h.flipped:
+	case errors.Is(err, walstorage.ErrCorrupt) && h.flipped.Load():
 		// Refused. What earlier attempts of the call have done nobody knows.
 		if same && !s.present {
 			s.present = true
