@@ -293,16 +293,12 @@ func (c *T) patience(size int) time.Duration {
 	if c.wire.virtual {
 		return 300 * time.Millisecond
 	}
-	least := 200 * time.Millisecond
-	if c.wire.cfg.URL != "" { // a server that runs elsewhere may be slow without any fault
-		least = time.Second
-	}
 	c.wire.proxy.Script(nil)
 	m, id, data := c.openFaults(), c.newID(), c.bytes(size)
 	began := time.Now()
 	c.upload(m, id, data)
 	require.NoError(c, m.FetchSegment(c.Context(), id, 0, data))
-	patience := max(least, 10*time.Since(began))
+	patience := min(max(300*time.Millisecond, 20*time.Since(began)), 4*time.Second) // a server may be slow without any fault
 	require.NoError(c, m.DeleteSegments(c.Context(), id))
 	c.prompt += 2 * patience
 	return patience

@@ -129,9 +129,18 @@
 //	}
 //
 // With a Handler, a fake of the server in the test's own process, the suite runs in virtual time what takes long, such as
-// an outage under load (J18); with the URL of a server that runs already these cases are skipped. The same configuration
-// but for that serves both. FaultsConfig.Answers tells the suite the protocol's own words for what goes wrong, where the
-// status alone does not.
+// an outage under load (J18, which prints its figures); with the URL of a server that runs already that one is skipped,
+// and what else waits is shorter. The same configuration but for these two serves both; package s3 has an example of it.
+// The proxy keeps the Host header, which signatures cover.
+//
+// Endpoint.Client is nil where your package shall use its own transport, as in production, and most cases are run so. It
+// is set where no other client reaches the server: inside a bubble, over TLS with a certificate made for the test (J24),
+// and where connections are refused (J7).
+//
+// For each fault the suite looks at the number of requests, the kind of the error, what is stored, and the time that it
+// took. It counts what comes over the wire, so a library that retries below your driver is found (J20). Status codes say
+// enough for most cases; FaultsConfig.Answers tells the suite the protocol's own words where they do not, such as the
+// answer of S3 to a create beside another one (C13).
 //
 // # Measuring a store
 //

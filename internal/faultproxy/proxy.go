@@ -3,7 +3,6 @@ package faultproxy
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -68,9 +67,6 @@ type Request struct {
 	Body  []byte
 	Whole bool
 }
-
-// Sum is the SHA-256 of the body.
-func (r Request) Sum() [sha256.Size]byte { return sha256.Sum256(r.Body) }
 
 // New makes a proxy that lets everything through.
 func New(cfg Config) (*Proxy, error) {
