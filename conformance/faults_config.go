@@ -76,7 +76,8 @@ type FaultsConfig struct {
 	// Seed chooses the pseudo-random choices of the cases, such as the schedule of J28. 0 is a seed like any other.
 	Seed uint64
 
-	// Shared names goroutines that are no leaks, as Config.Shared does.
+	// Shared names goroutines that are no leaks, as Config.Shared does. In virtual time there may be none: what a library
+	// starts once and for all it has to start before RunFaults.
 	Shared map[string]string
 
 	// Skip holds the ids of cases not to run, each with the reason, which is printed.
