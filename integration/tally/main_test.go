@@ -32,6 +32,16 @@ func TestTally(t *testing.T) {
 			want: counts{passed: 2, skipped: 1}, prints: []string{"a reason", "p: 2 passed, 0 failed, 1 skipped, 1.5 s"},
 		},
 		{
+			name: "what a test says of itself",
+			input: lines(
+				`{"Action":"run","Package":"p","Test":"TestA"}`,
+				`{"Action":"attr","Package":"p","Test":"TestA","Key":"cluster","Value":"replicated 9 batches"}`,
+				`{"Action":"pass","Package":"p","Test":"TestA"}`,
+				`{"Action":"pass","Package":"p"}`,
+			),
+			want: counts{passed: 1}, prints: []string{"cluster: replicated 9 batches"},
+		},
+		{
 			name: "a case that failed",
 			input: lines(
 				`{"Action":"run","Package":"p","Test":"TestA"}`,

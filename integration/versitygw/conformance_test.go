@@ -5,6 +5,7 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+	"time"
 
 	sdk "github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/stretchr/testify/require"
@@ -81,6 +82,7 @@ func TestConformance(t *testing.T) {
 			}
 			return names
 		},
+		Timeout:   3 * time.Minute,
 		ListLarge: 1001,
 		Skip:      integration.Gaps(t, integration.VersityGW, "Run"),
 		Report:    caseresults.Record(t, string(integration.VersityGW)),

@@ -36,7 +36,7 @@ func keys(accessKey, secretKey string) aws.CredentialsProvider {
 // config is a configuration for a bucket of the server at that address.
 func config(url, bucket string) s3.Config {
 	return s3.Config{
-		Bucket: bucket, Endpoint: url, PathStyle: true, Region: region, Credentials: keys(accessKey, secretKey),
+		Bucket: bucket, Endpoint: url, Provider: "versitygw", Region: region, Credentials: keys(accessKey, secretKey),
 		Store: objectstore.Config{Cluster: "c", AttemptTimeout: 10 * time.Second},
 	}
 }

@@ -1,0 +1,2 @@
+// Package azurite proves azure on Azurite, the emulator of Azure's storage that Microsoft makes.
+package azurite

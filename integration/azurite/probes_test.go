@@ -1,0 +1,488 @@
+package azurite
+
+import (
+	"bytes"
+	"crypto/hmac"
+	"crypto/md5"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/xml"
+	"fmt"
+	"hash/crc64"
+	"io"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/walhop/walhop/integration"
+	fake "github.com/walhop/walhop/internal/fakes/azure"
+)
+
+// Requests as no driver of ours sends them are answered alike by our fake and by a real server: as Azure does.
+func TestProbes(t *testing.T) {
+	address := integration.Azurite.Address(t)
+	store := fake.New(fake.Config{Account: account, Keys: []string{accountKey}, Containers: []string{"segments"}})
+	listening := httptest.NewServer(store)
+	t.Cleanup(listening.Close)
+	t.Cleanup(store.Close)
+	transport := &http.Transport{}
+	t.Cleanup(transport.CloseIdleConnections)
+	integration.RunProbes(t, integration.Azurite, probes,
+		prober{url: listening.URL, container: "segments", key: accountKey, client: &http.Client{Transport: transport}},
+		prober{url: address, container: newContainer(t, address), key: accountKey, client: &http.Client{Transport: transport}})
+}
+
+// prober sends requests about one container.
+type prober struct {
+	url, container string
+	// key is what signs.
+	key    string
+	client *http.Client
+	// skew is how wrong the clock of the sender is.
+	skew time.Duration
+}
+
+// header is short for the headers of a request.
+type header map[string]string
+
+// answer is what came back.
+type answer struct {
+	status int
+	header http.Header
+	body   []byte
+}
+
+// String is the status, and the code where there is one. It stands in a header and in the document.
+func (a answer) String() string {
+	code := a.header.Get("x-ms-error-code")
+	var problem struct {
+		XMLName xml.Name
+		Code    string
+	}
+	if xml.Unmarshal(a.body, &problem) == nil && problem.XMLName.Local == "Error" && problem.Code != code {
+		code += " but in the document " + problem.Code
+	}
+	return strings.TrimSpace(fmt.Sprint(a.status, " ", code))
+}
+
+// send sends a request about a blob, or about the container if there is no key.
+func (p prober) send(tb testing.TB, method, key string, query url.Values, headers header, body []byte) answer {
+	path := "/" + account + "/" + p.container
+	if key != "" {
+		path += "/" + key
+	}
+	out, err := http.NewRequestWithContext(tb.Context(), method, p.url+path+"?"+query.Encode(), bytes.NewReader(body))
+	require.NoError(tb, err)
+	out.Header.Set("x-ms-version", "2024-11-04")
+	for name, value := range headers {
+		out.Header.Set(name, value)
+	}
+	p.sign(tb, out)
+	in, err := p.client.Do(out)
+	require.NoError(tb, err)
+	defer func() { _ = in.Body.Close() }()
+	text, err := io.ReadAll(in.Body)
+	require.NoError(tb, err)
+	return answer{in.StatusCode, in.Header, text}
+}
+
+// sign makes the header Authorization of a shared key: a signature over the method, some headers by their place, all that
+// begin with x-ms-, the path and the query.
+func (p prober) sign(tb testing.TB, r *http.Request) {
+	r.Header.Set("x-ms-date", time.Now().UTC().Add(p.skew).Format(http.TimeFormat))
+	length := ""
+	if r.ContentLength > 0 {
+		length = fmt.Sprint(r.ContentLength)
+	}
+	h := r.Header.Get
+	lines := []string{
+		r.Method, h("Content-Encoding"), h("Content-Language"), length, h("Content-MD5"), h("Content-Type"), "",
+		h("If-Modified-Since"), h("If-Match"), h("If-None-Match"), h("If-Unmodified-Since"), h("Range"),
+	}
+	var own []string
+	for name := range r.Header {
+		if name = strings.ToLower(name); strings.HasPrefix(name, "x-ms-") {
+			own = append(own, name+":"+h(name))
+		}
+	}
+	slices.Sort(own)
+	lines = append(append(lines, own...), "/"+account+r.URL.EscapedPath())
+	query := r.URL.Query()
+	for _, name := range slices.Sorted(maps.Keys(query)) {
+		lines = append(lines, name+":"+strings.Join(query[name], ","))
+	}
+	secret, err := base64.StdEncoding.DecodeString(p.key)
+	require.NoError(tb, err)
+	mac := hmac.New(sha256.New, secret)
+	mac.Write([]byte(strings.Join(lines, "\n")))
+	r.Header.Set("Authorization", "SharedKey "+account+":"+base64.StdEncoding.EncodeToString(mac.Sum(nil)))
+}
+
+func (p prober) put(tb testing.TB, key, body string, headers ...header) string {
+	all := header{"x-ms-blob-type": "BlockBlob"}
+	for _, h := range headers {
+		maps.Copy(all, h)
+	}
+	return p.send(tb, http.MethodPut, key, nil, all, []byte(body)).String()
+}
+
+// get gives the status, and the bytes or the code.
+func (p prober) get(tb testing.TB, key string, ranges ...string) string {
+	headers := header{}
+	for _, value := range ranges {
+		headers["x-ms-range"] = value
+	}
+	a := p.send(tb, http.MethodGet, key, nil, headers, nil)
+	if a.status >= 300 {
+		return a.String()
+	}
+	return strings.TrimSpace(fmt.Sprint(a.status, " ", string(a.body), " ", a.header.Get("Content-Range")))
+}
+
+func (p prober) delete(tb testing.TB, keys ...string) string {
+	var last string
+	for _, key := range keys {
+		last = p.send(tb, http.MethodDelete, key, nil, nil, nil).String()
+	}
+	return last
+}
+
+// batch sends a Blob Batch of deletes and gives the status, and how many of the parts have which.
+func (p prober) batch(tb testing.TB, keys ...string) []string {
+	const boundary = "batch_probe"
+	var body strings.Builder
+	for i, key := range keys {
+		fmt.Fprintf(&body, "--%s\r\nContent-Type: application/http\r\nContent-Transfer-Encoding: binary\r\nContent-ID: %d\r\n\r\n", boundary, i)
+		part, err := http.NewRequestWithContext(tb.Context(), http.MethodDelete, fmt.Sprintf("%s/%s/%s/%s", p.url, account, p.container, key), nil)
+		require.NoError(tb, err)
+		p.sign(tb, part)
+		fmt.Fprintf(&body, "DELETE %s HTTP/1.1\r\n", part.URL.EscapedPath())
+		require.NoError(tb, part.Header.Write(&body))
+		body.WriteString("Content-Length: 0\r\n\r\n\r\n")
+	}
+	body.WriteString("--" + boundary + "--\r\n")
+	a := p.send(tb, http.MethodPost, "", url.Values{"restype": {"container"}, "comp": {"batch"}},
+		header{"Content-Type": "multipart/mixed; boundary=" + boundary}, []byte(body.String()))
+	if a.status >= 300 {
+		return []string{a.String()}
+	}
+	got := []string{fmt.Sprint(a.status)}
+	code := regexp.MustCompile(`(?i)x-ms-error-code: *(\S+)`)
+	counts := map[string]int{}
+	for _, part := range strings.Split(string(a.body), "HTTP/1.1 ")[1:] {
+		outcome, _, _ := strings.Cut(part, " ")
+		if found := code.FindStringSubmatch(part); found != nil {
+			outcome += " " + found[1]
+		}
+		if counts[outcome]++; counts[outcome] == 1 {
+			got = append(got, outcome)
+		}
+	}
+	for i, outcome := range got[1:] {
+		got[i+1] = fmt.Sprintf("%d times %s", counts[outcome], outcome)
+	}
+	return got
+}
+
+// list gives the status and names of one page, "more" if there is more, and the marker.
+func (p prober) list(tb testing.TB, query url.Values) (page, marker string) {
+	all := url.Values{"restype": {"container"}, "comp": {"list"}}
+	maps.Copy(all, query)
+	a := p.send(tb, http.MethodGet, "", all, nil, nil)
+	if a.status >= 300 {
+		return a.String(), ""
+	}
+	var result struct {
+		Names      []string `xml:"Blobs>Blob>Name"`
+		NextMarker string
+	}
+	require.NoError(tb, xml.Unmarshal(a.body, &result))
+	words := append([]string{fmt.Sprint(a.status)}, result.Names...)
+	if result.NextMarker != "" {
+		words = append(words, "more")
+	}
+	return strings.Join(words, " "), result.NextMarker
+}
+
+func md5Of(body string) string {
+	sum := md5.Sum([]byte(body))
+	return base64.StdEncoding.EncodeToString(sum[:])
+}
+
+// crc64Of is a CRC-64/NVME, as the service wants it.
+func crc64Of(body string) string {
+	sum := crc64.Checksum([]byte(body), crc64.MakeTable(0x9A6C9329AC4BC9B5))
+	return base64.StdEncoding.EncodeToString(binary.LittleEndian.AppendUint64(nil, sum))
+}
+
+var createOnly = header{"If-None-Match": "*"}
+
+// Each probe works on names that begin with its own, and leaves none.
+var probes = []integration.Probe[prober]{
+	{
+		Name: "create-twice", // the second is refused, whatever its bytes are, and the first stays
+		Want: []string{"201", "409 BlobAlreadyExists", "409 BlobAlreadyExists", "200 one"},
+		Run: func(tb testing.TB, p prober) []string {
+			key := "create-twice/a"
+			defer p.delete(tb, key)
+			return []string{p.put(tb, key, "one", createOnly), p.put(tb, key, "one", createOnly), p.put(tb, key, "two", createOnly), p.get(tb, key)}
+		},
+	},
+	{
+		Name: "create-after-delete",
+		Want: []string{"201", "202", "201", "200 two"},
+		Run: func(tb testing.TB, p prober) []string {
+			key := "create-after-delete/a"
+			defer p.delete(tb, key)
+			return []string{p.put(tb, key, "one", createOnly), p.delete(tb, key), p.put(tb, key, "two", createOnly), p.get(tb, key)}
+		},
+	},
+	{
+		Name: "overwrite",
+		Want: []string{"201", "201", "200 two"},
+		Run: func(tb testing.TB, p prober) []string {
+			key := "overwrite/a"
+			defer p.delete(tb, key)
+			return []string{p.put(tb, key, "one"), p.put(tb, key, "two"), p.get(tb, key)}
+		},
+	},
+	{
+		Name: "no-container",
+		Want: []string{
+			"404 ContainerNotFound", "404 ContainerNotFound", "404 ContainerNotFound", "404 ContainerNotFound", "404 ContainerNotFound",
+		},
+		Run: func(tb testing.TB, p prober) []string {
+			p.container = "walhop-none"
+			page, _ := p.list(tb, nil)
+			return []string{
+				p.put(tb, "a", "one", createOnly), p.get(tb, "a"), p.send(tb, http.MethodHead, "a", nil, nil, nil).String(),
+				p.delete(tb, "a"), page,
+			}
+		},
+	},
+	{
+		Name: "wrong-crc64",
+		Want: []string{"400 Crc64Mismatch", "404 BlobNotFound"},
+		Run: func(tb testing.TB, p prober) []string {
+			key := "wrong-crc64/a"
+			defer p.delete(tb, key)
+			return []string{p.put(tb, key, "one", header{"x-ms-content-crc64": crc64Of("two")}), p.get(tb, key)}
+		},
+	},
+	{
+		Name: "right-crc64", // is told back
+		Want: []string{"201 true", "200 one"},
+		Run: func(tb testing.TB, p prober) []string {
+			key := "right-crc64/a"
+			defer p.delete(tb, key)
+			a := p.send(tb, http.MethodPut, key, nil, header{"x-ms-blob-type": "BlockBlob", "x-ms-content-crc64": crc64Of("one")}, []byte("one"))
+			return []string{fmt.Sprint(a, " ", a.header.Get("x-ms-content-crc64") == crc64Of("one")), p.get(tb, key)}
+		},
+	},
+	{
+		Name: "wrong-md5",
+		Want: []string{"400 Md5Mismatch", "404 BlobNotFound"},
+		Run: func(tb testing.TB, p prober) []string {
+			key := "wrong-md5/a"
+			defer p.delete(tb, key)
+			return []string{p.put(tb, key, "one", header{"Content-MD5": md5Of("two")}), p.get(tb, key)}
+		},
+	},
+	{
+		Name: "malformed-md5",
+		Want: []string{"400 InvalidMd5", "404 BlobNotFound"},
+		Run: func(tb testing.TB, p prober) []string {
+			key := "malformed-md5/a"
+			defer p.delete(tb, key)
+			return []string{p.put(tb, key, "one", header{"Content-MD5": "no digest"}), p.get(tb, key)}
+		},
+	},
+	{
+		Name: "metadata",
+		Want: []string{"201", "200 3 12345678"},
+		Run: func(tb testing.TB, p prober) []string {
+			key := "metadata/a"
+			defer p.delete(tb, key)
+			put := p.put(tb, key, "one", header{"x-ms-meta-crc32c": "12345678"})
+			a := p.send(tb, http.MethodHead, key, nil, nil, nil)
+			return []string{put, fmt.Sprint(a, " ", a.header.Get("Content-Length"), " ", a.header.Get("x-ms-meta-crc32c"))}
+		},
+	},
+	{
+		Name: "missing",
+		Want: []string{"404 BlobNotFound", "404 BlobNotFound", "404 BlobNotFound", "404 BlobNotFound"},
+		Run: func(tb testing.TB, p prober) []string {
+			key := "missing/a"
+			return []string{p.get(tb, key), p.get(tb, key, "bytes=0-0"), p.send(tb, http.MethodHead, key, nil, nil, nil).String(), p.delete(tb, key)}
+		},
+	},
+	{
+		Name: "range",
+		Want: []string{
+			"206 0 bytes 0-0/10", "206 2345 bytes 2-5/10", "206 9 bytes 9-9/10", "206 0123456789 bytes 0-9/10", "206 89 bytes 8-9/10",
+		},
+		Run: func(tb testing.TB, p prober) (got []string) {
+			key := "range/a"
+			defer p.delete(tb, key)
+			p.put(tb, key, "0123456789")
+			for _, value := range []string{"0-0", "2-5", "9-9", "0-9", "8-100"} {
+				got = append(got, p.get(tb, key, "bytes="+value))
+			}
+			return got
+		},
+	},
+	{
+		Name: "range-at-end",
+		Want: []string{"416 InvalidRange"},
+		Run: func(tb testing.TB, p prober) []string {
+			key := "range-at-end/a"
+			defer p.delete(tb, key)
+			p.put(tb, key, "0123456789")
+			return []string{p.get(tb, key, "bytes=10-10")}
+		},
+	},
+	{
+		Name: "range-beyond-end",
+		Want: []string{"416 InvalidRange"},
+		Run: func(tb testing.TB, p prober) []string {
+			key := "range-beyond-end/a"
+			defer p.delete(tb, key)
+			p.put(tb, key, "0123456789")
+			return []string{p.get(tb, key, "bytes=100-200")}
+		},
+	},
+	{
+		Name: "range-of-nothing",
+		Want: []string{"200", "416 InvalidRange"},
+		Run: func(tb testing.TB, p prober) []string {
+			key := "range-of-nothing/a"
+			defer p.delete(tb, key)
+			p.put(tb, key, "")
+			return []string{p.get(tb, key), p.get(tb, key, "bytes=0-0")}
+		},
+	},
+	{
+		Name: "list-pages",
+		Want: []string{"200 list-pages/a list-pages/b more", "200 list-pages/c list-pages/d more", "200 list-pages/e"},
+		Run: func(tb testing.TB, p prober) (got []string) {
+			keys := []string{"list-pages/e", "list-pages/b", "list-pages/a", "list-pages/d", "list-pages/c", "list-pages2/f"}
+			defer p.delete(tb, keys...)
+			for _, key := range keys {
+				p.put(tb, key, key)
+			}
+			query := url.Values{"prefix": {"list-pages/"}, "maxresults": {"2"}}
+			for range 3 {
+				page, marker := p.list(tb, query)
+				got = append(got, page)
+				query.Set("marker", marker)
+			}
+			return got
+		},
+	},
+	{
+		Name: "list-exact-page",
+		Want: []string{"200 list-exact-page/a list-exact-page/b"},
+		Run: func(tb testing.TB, p prober) []string {
+			keys := []string{"list-exact-page/a", "list-exact-page/b"}
+			defer p.delete(tb, keys...)
+			for _, key := range keys {
+				p.put(tb, key, key)
+			}
+			page, _ := p.list(tb, url.Values{"prefix": {"list-exact-page/"}, "maxresults": {"2"}})
+			return []string{page}
+		},
+	},
+	{
+		Name: "list-order",
+		Want: []string{"200 list-order/a-b list-order/a.b list-order/a/b list-order/a0 list-order/b"},
+		Run: func(tb testing.TB, p prober) []string {
+			keys := []string{"list-order/b", "list-order/a0", "list-order/a/b", "list-order/a.b", "list-order/a-b"}
+			defer p.delete(tb, keys...)
+			for _, key := range keys {
+				p.put(tb, key, key)
+			}
+			page, _ := p.list(tb, url.Values{"prefix": {"list-order/"}})
+			return []string{page}
+		},
+	},
+	{
+		Name: "list-nothing",
+		Want: []string{"200"},
+		Run: func(tb testing.TB, p prober) []string {
+			page, _ := p.list(tb, url.Values{"prefix": {"list-nothing/"}})
+			return []string{page}
+		},
+	},
+	{
+		Name: "batch",
+		Want: []string{"202", "2 times 202", "1 times 404 BlobNotFound", "404 BlobNotFound", "404 BlobNotFound"},
+		Run: func(tb testing.TB, p prober) []string {
+			p.put(tb, "batch/a", "one")
+			p.put(tb, "batch/b", "two")
+			got := p.batch(tb, "batch/a", "batch/b", "batch/c")
+			return append(got, p.get(tb, "batch/a"), p.get(tb, "batch/b"))
+		},
+	},
+	{
+		Name: "batch-256",
+		Want: []string{"202", "256 times 404 BlobNotFound"},
+		Run:  func(tb testing.TB, p prober) []string { return p.batch(tb, numbered("batch-256", 256)...) },
+	},
+	{
+		Name: "batch-257", // one part for all, without a number
+		Want: []string{"202", "1 times 400 ExceedsMaxBatchRequestCount"},
+		Run:  func(tb testing.TB, p prober) []string { return p.batch(tb, numbered("batch-257", 257)...) },
+	},
+	{
+		Name: "batch-in-no-container",
+		Want: []string{"202", "1 times 404 ContainerNotFound"},
+		Run: func(tb testing.TB, p prober) []string {
+			p.container = "walhop-none"
+			return p.batch(tb, "a")
+		},
+	},
+	{
+		Name: "object-below-object", // a name is no path
+		Want: []string{"201", "201", "200 one", "200 two"},
+		Run: func(tb testing.TB, p prober) []string {
+			above, below := "object-below-object/x", "object-below-object/x/y"
+			defer p.delete(tb, above, below)
+			return []string{p.put(tb, above, "one"), p.put(tb, below, "two"), p.get(tb, above), p.get(tb, below)}
+		},
+	},
+	{
+		Name: "wrong-key",
+		Want: []string{"403 AuthenticationFailed", "403 AuthenticationFailed"},
+		Run: func(tb testing.TB, p prober) []string {
+			p.key = base64.StdEncoding.EncodeToString([]byte("another key"))
+			return []string{p.get(tb, "wrong-key/a"), p.send(tb, http.MethodHead, "wrong-key/a", nil, nil, nil).String()}
+		},
+	},
+	{
+		Name: "wrong-clock",
+		Want: []string{"403 AuthenticationFailed", "404 BlobNotFound"},
+		Run: func(tb testing.TB, p prober) []string {
+			late, right := p, p
+			late.skew, right.skew = -20*time.Minute, -10*time.Minute
+			return []string{late.get(tb, "wrong-clock/a"), right.get(tb, "wrong-clock/a")}
+		},
+	},
+}
+
+// numbered makes n names.
+func numbered(name string, n int) []string {
+	names := make([]string, n)
+	for i := range names {
+		names[i] = fmt.Sprintf("%s/%d", name, i)
+	}
+	return names
+}

@@ -1,0 +1,482 @@
+package fakegcs
+
+import (
+	"bytes"
+	"crypto/md5"
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/json"
+	"encoding/xml"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"mime/multipart"
+	"net/http"
+	"net/http/httptest"
+	"net/textproto"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/walhop/walhop/integration"
+	fake "github.com/walhop/walhop/internal/fakes/gcs"
+)
+
+// Requests as no driver of ours sends them are answered alike by our fake and by a real server: as Google Cloud Storage
+// does.
+func TestProbes(t *testing.T) {
+	address := integration.FakeGCS.Address(t)
+	store := fake.New(fake.Config{Buckets: []string{"segments"}})
+	listening := httptest.NewServer(store)
+	t.Cleanup(listening.Close)
+	t.Cleanup(store.Close)
+	transport := &http.Transport{}
+	t.Cleanup(transport.CloseIdleConnections)
+	integration.RunProbes(t, integration.FakeGCS, probes,
+		prober{listening.URL, "segments", &http.Client{Transport: transport}},
+		prober{address, newBucket(t, address), &http.Client{Transport: transport}})
+}
+
+// prober sends requests about one bucket.
+type prober struct {
+	url, bucket string
+	client      *http.Client
+}
+
+// answer is what came back.
+type answer struct {
+	status int
+	header http.Header
+	body   []byte
+}
+
+// String is the status and the reason of an error, where it has one.
+func (a answer) String() string {
+	var described struct {
+		Error struct{ Errors []struct{ Reason string } }
+	}
+	if json.Unmarshal(a.body, &described) == nil && len(described.Error.Errors) > 0 {
+		return fmt.Sprint(a.status, " ", described.Error.Errors[0].Reason)
+	}
+	var problem struct {
+		XMLName xml.Name
+		Code    string
+	}
+	if xml.Unmarshal(a.body, &problem) == nil && problem.XMLName.Local == "Error" {
+		return fmt.Sprint(a.status, " ", problem.Code)
+	}
+	return fmt.Sprint(a.status)
+}
+
+func (p prober) send(tb testing.TB, method, path string, header http.Header, body []byte) answer {
+	out, err := http.NewRequestWithContext(tb.Context(), method, p.url+path, bytes.NewReader(body))
+	require.NoError(tb, err)
+	for name, values := range header {
+		out.Header[name] = values
+	}
+	in, err := p.client.Do(out)
+	require.NoError(tb, err)
+	defer func() { _ = in.Body.Close() }()
+	text, err := io.ReadAll(in.Body)
+	require.NoError(tb, err)
+	return answer{in.StatusCode, in.Header, text}
+}
+
+// insert is an upload in one multipart request. described is added to the metadata, query to the URL.
+func (p prober) insert(tb testing.TB, bucket, key, body string, described map[string]string, query url.Values) answer {
+	var out bytes.Buffer
+	parts := multipart.NewWriter(&out)
+	metadata := map[string]string{"name": key}
+	for name, value := range described {
+		metadata[name] = value
+	}
+	text, err := json.Marshal(metadata)
+	require.NoError(tb, err)
+	for _, part := range []struct{ kind, body string }{{"application/json", string(text)}, {"application/octet-stream", body}} {
+		w, err := parts.CreatePart(textproto.MIMEHeader{"Content-Type": {part.kind}})
+		require.NoError(tb, err)
+		_, err = io.WriteString(w, part.body)
+		require.NoError(tb, err)
+	}
+	require.NoError(tb, parts.Close())
+	all := url.Values{"uploadType": {"multipart"}, "alt": {"json"}}
+	for name, values := range query {
+		all[name] = values
+	}
+	return p.send(tb, http.MethodPost, "/upload/storage/v1/b/"+bucket+"/o?"+all.Encode(),
+		http.Header{"Content-Type": {"multipart/related; boundary=" + parts.Boundary()}}, out.Bytes())
+}
+
+func (p prober) put(tb testing.TB, key, body string, described map[string]string) string {
+	return p.insert(tb, p.bucket, key, body, described, nil).String()
+}
+
+func (p prober) create(tb testing.TB, key, body string) string {
+	return p.insert(tb, p.bucket, key, body, nil, createOnly).String()
+}
+
+var createOnly = url.Values{"ifGenerationMatch": {"0"}}
+
+// object is the path of an object in the JSON API.
+func (p prober) object(key string) string {
+	return "/storage/v1/b/" + p.bucket + "/o/" + url.PathEscape(key)
+}
+
+// byXML reads by the XML API, which is the default of the SDK, and byJSON by the JSON API, which is that of our driver.
+func (p prober) byXML(tb testing.TB, key string, ranges ...string) answer {
+	return p.send(tb, http.MethodGet, "/"+p.bucket+"/"+key, rangeOf(ranges), nil)
+}
+
+func (p prober) byJSON(tb testing.TB, key string, ranges ...string) answer {
+	return p.send(tb, http.MethodGet, p.object(key)+"?alt=media", rangeOf(ranges), nil)
+}
+
+// get gives the status and the bytes, by either API.
+func (p prober) get(tb testing.TB, key string, ranges ...string) string {
+	byXML, byJSON := read(p.byXML(tb, key, ranges...)), read(p.byJSON(tb, key, ranges...))
+	if byXML != byJSON {
+		return byXML + " but by JSON " + byJSON
+	}
+	return byXML
+}
+
+func rangeOf(ranges []string) http.Header {
+	header := http.Header{}
+	for _, value := range ranges {
+		header.Set("Range", value)
+	}
+	return header
+}
+
+func read(a answer) string {
+	if a.status >= 300 {
+		return fmt.Sprint(a.status)
+	}
+	return strings.TrimSpace(fmt.Sprint(a.status, " ", string(a.body), " ", a.header.Get("Content-Range")))
+}
+
+func (p prober) delete(tb testing.TB, keys ...string) string {
+	var last string
+	for _, key := range keys {
+		last = p.send(tb, http.MethodDelete, p.object(key), nil, nil).String()
+	}
+	return last
+}
+
+// stat gives the status, the size and the checksum.
+func (p prober) stat(tb testing.TB, key string) string {
+	a := p.send(tb, http.MethodGet, p.object(key), nil, nil)
+	if a.status >= 300 {
+		return a.String()
+	}
+	var described struct{ Name, Size, Crc32c, Generation string }
+	require.NoError(tb, json.Unmarshal(a.body, &described))
+	return fmt.Sprint(a.status, " ", described.Name, " ", described.Size, " ", described.Crc32c, " ", described.Generation != "")
+}
+
+// list gives the status and keys of one page, "more" if there is more, and the token.
+func (p prober) list(tb testing.TB, query url.Values) (page, token string) {
+	a := p.send(tb, http.MethodGet, "/storage/v1/b/"+p.bucket+"/o?"+query.Encode(), nil, nil)
+	if a.status >= 300 {
+		return a.String(), ""
+	}
+	var result struct {
+		Items         []struct{ Name string }
+		NextPageToken string
+	}
+	require.NoError(tb, json.Unmarshal(a.body, &result))
+	words := []string{fmt.Sprint(a.status)}
+	for _, item := range result.Items {
+		words = append(words, item.Name)
+	}
+	if result.NextPageToken != "" {
+		words = append(words, "more")
+	}
+	return strings.Join(words, " "), result.NextPageToken
+}
+
+func crc32cOf(body string) string {
+	sum := crc32.Checksum([]byte(body), crc32.MakeTable(crc32.Castagnoli))
+	return base64.StdEncoding.EncodeToString(binary.BigEndian.AppendUint32(nil, sum))
+}
+
+func md5Of(body string) string {
+	sum := md5.Sum([]byte(body))
+	return base64.StdEncoding.EncodeToString(sum[:])
+}
+
+// Each probe works on keys that begin with its name, and leaves none.
+var probes = []integration.Probe[prober]{
+	{
+		Name: "create-twice", // the second is refused, whatever its bytes are, and the first stays
+		Want: []string{"200", "412 conditionNotMet", "412 conditionNotMet", "200 one"},
+		Run: func(tb testing.TB, p prober) []string {
+			key := "create-twice/a"
+			defer p.delete(tb, key)
+			return []string{p.create(tb, key, "one"), p.create(tb, key, "one"), p.create(tb, key, "two"), p.get(tb, key)}
+		},
+	},
+	{
+		Name: "create-after-delete",
+		Want: []string{"200", "204", "200", "200 two"},
+		Run: func(tb testing.TB, p prober) []string {
+			key := "create-after-delete/a"
+			defer p.delete(tb, key)
+			return []string{p.create(tb, key, "one"), p.delete(tb, key), p.create(tb, key, "two"), p.get(tb, key)}
+		},
+	},
+	{
+		Name: "overwrite",
+		Want: []string{"200", "200", "200 two"},
+		Run: func(tb testing.TB, p prober) []string {
+			key := "overwrite/a"
+			defer p.delete(tb, key)
+			return []string{p.put(tb, key, "one", nil), p.put(tb, key, "two", nil), p.get(tb, key)}
+		},
+	},
+	{
+		Name: "generation-match", // an overwrite of what was read
+		Want: []string{"412 conditionNotMet", "200", "200 two"},
+		Run: func(tb testing.TB, p prober) []string {
+			key := "generation-match/a"
+			defer p.delete(tb, key)
+			var described struct{ Generation string }
+			require.NoError(tb, json.Unmarshal(p.insert(tb, p.bucket, key, "one", nil, nil).body, &described))
+			return []string{
+				p.insert(tb, p.bucket, key, "two", nil, url.Values{"ifGenerationMatch": {"1" + described.Generation}}).String(),
+				p.insert(tb, p.bucket, key, "two", nil, url.Values{"ifGenerationMatch": {described.Generation}}).String(),
+				p.get(tb, key),
+			}
+		},
+	},
+	{
+		Name: "create-in-no-bucket",
+		Want: []string{"404 notFound"},
+		Run: func(tb testing.TB, p prober) []string {
+			return []string{p.insert(tb, "walhop-none", "a", "one", nil, createOnly).String()}
+		},
+	},
+	{
+		Name: "stat-in-no-bucket",
+		Want: []string{"404 notFound"},
+		Run: func(tb testing.TB, p prober) []string {
+			p.bucket = "walhop-none"
+			return []string{p.stat(tb, "a")}
+		},
+	},
+	{
+		Name: "read-in-no-bucket",
+		Want: []string{"404 NoSuchBucket", "404"},
+		Run: func(tb testing.TB, p prober) []string {
+			p.bucket = "walhop-none"
+			return []string{p.byXML(tb, "a").String(), fmt.Sprint(p.byJSON(tb, "a").status)}
+		},
+	},
+	{
+		Name: "list-in-no-bucket",
+		Want: []string{"404 notFound"},
+		Run: func(tb testing.TB, p prober) []string {
+			p.bucket = "walhop-none"
+			page, _ := p.list(tb, nil)
+			return []string{page}
+		},
+	},
+	{
+		Name: "wrong-crc32c",
+		Want: []string{"400 invalid", "404"},
+		Run: func(tb testing.TB, p prober) []string {
+			key := "wrong-crc32c/a"
+			return []string{p.put(tb, key, "one", map[string]string{"crc32c": crc32cOf("two")}), p.get(tb, key)}
+		},
+	},
+	{
+		Name: "wrong-md5",
+		Want: []string{"400 invalid", "404"},
+		Run: func(tb testing.TB, p prober) []string {
+			key := "wrong-md5/a"
+			return []string{p.put(tb, key, "one", map[string]string{"md5Hash": md5Of("two")}), p.get(tb, key)}
+		},
+	},
+	{
+		Name: "stat",
+		Want: []string{"200", "200 stat/a 3 " + crc32cOf("one") + " true"},
+		Run: func(tb testing.TB, p prober) []string {
+			key := "stat/a"
+			defer p.delete(tb, key)
+			return []string{p.put(tb, key, "one", map[string]string{"crc32c": crc32cOf("one"), "md5Hash": md5Of("one")}), p.stat(tb, key)}
+		},
+	},
+	{
+		Name: "read-missing",
+		Want: []string{"404 NoSuchKey", "404"},
+		Run: func(tb testing.TB, p prober) []string {
+			return []string{p.byXML(tb, "read-missing/a").String(), fmt.Sprint(p.byJSON(tb, "read-missing/a").status)}
+		},
+	},
+	{
+		Name: "missing",
+		Want: []string{"404 notFound", "404 notFound"},
+		Run: func(tb testing.TB, p prober) []string {
+			return []string{p.stat(tb, "missing/a"), p.delete(tb, "missing/a")}
+		},
+	},
+	{
+		Name: "range",
+		Want: []string{
+			"206 0 bytes 0-0/10", "206 2345 bytes 2-5/10", "206 9 bytes 9-9/10", "206 0123456789 bytes 0-9/10", "206 89 bytes 8-9/10",
+		},
+		Run: func(tb testing.TB, p prober) (got []string) {
+			key := "range/a"
+			defer p.delete(tb, key)
+			p.put(tb, key, "0123456789", nil)
+			for _, value := range []string{"0-0", "2-5", "9-9", "0-9", "8-100"} {
+				got = append(got, p.get(tb, key, "bytes="+value))
+			}
+			return got
+		},
+	},
+	{
+		Name: "range-beyond-end",
+		Want: []string{"416 InvalidRange", "416", "416 InvalidRange", "416"},
+		Run: func(tb testing.TB, p prober) (got []string) {
+			key := "range-beyond-end/a"
+			defer p.delete(tb, key)
+			p.put(tb, key, "0123456789", nil)
+			for _, value := range []string{"bytes=10-10", "bytes=100-200"} {
+				got = append(got, p.byXML(tb, key, value).String(), fmt.Sprint(p.byJSON(tb, key, value).status))
+			}
+			return got
+		},
+	},
+	{
+		Name: "range-of-nothing",
+		Want: []string{"200", "416"},
+		Run: func(tb testing.TB, p prober) []string {
+			key := "range-of-nothing/a"
+			defer p.delete(tb, key)
+			p.put(tb, key, "", nil)
+			return []string{p.get(tb, key), p.get(tb, key, "bytes=0-0")}
+		},
+	},
+	{
+		Name: "range-told", // what the object is, beside the bytes
+		Want: []string{"206 crc32c=" + crc32cOf("0123456789") + " 10 true"},
+		Run: func(tb testing.TB, p prober) []string {
+			key := "range-told/a"
+			defer p.delete(tb, key)
+			p.put(tb, key, "0123456789", nil)
+			a := p.byXML(tb, key, "bytes=2-5")
+			hash, _, _ := strings.Cut(strings.Join(a.header.Values("X-Goog-Hash"), ","), ",")
+			return []string{fmt.Sprint(a.status, " ", hash, " ", a.header.Get("X-Goog-Stored-Content-Length"), " ", a.header.Get("X-Goog-Generation") != "")}
+		},
+	},
+	{
+		Name: "list-pages",
+		Want: []string{"200 list-pages/a list-pages/b more", "200 list-pages/c list-pages/d more", "200 list-pages/e"},
+		Run: func(tb testing.TB, p prober) (got []string) {
+			keys := []string{"list-pages/e", "list-pages/b", "list-pages/a", "list-pages/d", "list-pages/c", "list-pages2/f"}
+			defer p.delete(tb, keys...)
+			for _, key := range keys {
+				p.put(tb, key, key, nil)
+			}
+			query := url.Values{"prefix": {"list-pages/"}, "maxResults": {"2"}}
+			for range 3 {
+				page, token := p.list(tb, query)
+				got = append(got, page)
+				query.Set("pageToken", token)
+			}
+			return got
+		},
+	},
+	{
+		Name: "list-exact-page",
+		Want: []string{"200 list-exact-page/a list-exact-page/b"},
+		Run: func(tb testing.TB, p prober) []string {
+			keys := []string{"list-exact-page/a", "list-exact-page/b"}
+			defer p.delete(tb, keys...)
+			for _, key := range keys {
+				p.put(tb, key, key, nil)
+			}
+			page, _ := p.list(tb, url.Values{"prefix": {"list-exact-page/"}, "maxResults": {"2"}})
+			return []string{page}
+		},
+	},
+	{
+		Name: "list-order", // that of the bytes, in which "." and "-" come before "/"
+		Want: []string{"200 list-order/a-b list-order/a.b list-order/a/b list-order/a0 list-order/b"},
+		Run: func(tb testing.TB, p prober) []string {
+			keys := []string{"list-order/b", "list-order/a0", "list-order/a/b", "list-order/a.b", "list-order/a-b"}
+			defer p.delete(tb, keys...)
+			for _, key := range keys {
+				p.put(tb, key, key, nil)
+			}
+			page, _ := p.list(tb, url.Values{"prefix": {"list-order/"}})
+			return []string{page}
+		},
+	},
+	{
+		Name: "list-nothing",
+		Want: []string{"200"},
+		Run: func(tb testing.TB, p prober) []string {
+			page, _ := p.list(tb, url.Values{"prefix": {"list-nothing/"}})
+			return []string{page}
+		},
+	},
+	{
+		Name: "list-wrong-token",
+		Want: []string{"400 invalid"},
+		Run: func(tb testing.TB, p prober) []string {
+			page, _ := p.list(tb, url.Values{"pageToken": {"no token"}})
+			return []string{page}
+		},
+	},
+	{
+		Name: "list-page-size", // 1,000, whatever is asked for
+		Want: []string{"1000 of 1001, more"},
+		Run: func(tb testing.TB, p prober) []string {
+			keys := make([]string, 1001)
+			for i := range keys {
+				keys[i] = fmt.Sprintf("list-page-size/%d", i)
+				require.Equal(tb, "200", p.put(tb, keys[i], "x", nil))
+			}
+			defer p.delete(tb, keys...)
+			page, token := p.list(tb, url.Values{"prefix": {"list-page-size/"}, "maxResults": {"5000"}})
+			more := "no more"
+			if token != "" {
+				more = "more"
+			}
+			return []string{fmt.Sprintf("%d of 1001, %s", strings.Count(page, "list-page-size/"), more)}
+		},
+	},
+	{
+		Name: "object-below-object", // a key is no path
+		Want: []string{"200", "200", "200 one", "200 two"},
+		Run: func(tb testing.TB, p prober) []string {
+			above, below := "object-below-object/x", "object-below-object/x/y"
+			defer p.delete(tb, above, below)
+			return []string{p.create(tb, above, "one"), p.create(tb, below, "two"), p.get(tb, above), p.get(tb, below)}
+		},
+	},
+	{
+		Name: "gzip-stays-gzip", // an object whose encoding is not told is handed out as it is
+		Want: []string{"200 \x1f\x8b\x08"},
+		Run: func(tb testing.TB, p prober) []string {
+			key := "gzip-stays-gzip/a"
+			defer p.delete(tb, key)
+			p.put(tb, key, "\x1f\x8b\x08", nil)
+			return []string{p.get(tb, key)}
+		},
+	},
+	{
+		Name: "bucket-there",
+		Want: []string{"200", "404 notFound"},
+		Run: func(tb testing.TB, p prober) []string {
+			return []string{
+				p.send(tb, http.MethodGet, "/storage/v1/b/"+p.bucket, nil, nil).String(),
+				p.send(tb, http.MethodGet, "/storage/v1/b/walhop-none", nil, nil).String(),
+			}
+		},
+	},
+}

@@ -1,0 +1,65 @@
+package fakegcs
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"cloud.google.com/go/auth"
+	"github.com/stretchr/testify/require"
+
+	"github.com/walhop/walhop/gcs"
+	"github.com/walhop/walhop/walstorage/objectstore"
+)
+
+// token is what every request is sent with. The server does not look at it.
+const token = "integration-token"
+
+type provider struct{}
+
+func (provider) Token(context.Context) (*auth.Token, error) { return &auth.Token{Value: token}, nil }
+
+func credentials() *auth.Credentials {
+	return auth.NewCredentials(&auth.CredentialsOptions{TokenProvider: provider{}})
+}
+
+// config is a configuration for a bucket of the server at that address.
+func config(address, bucket string) gcs.Config {
+	return gcs.Config{
+		Bucket: bucket, Endpoint: address, Credentials: credentials(),
+		Store: objectstore.Config{Cluster: "c", AttemptTimeout: 10 * time.Second},
+	}
+}
+
+// newBucket makes a bucket for one test. It is removed with the test, and has to be empty by then.
+func newBucket(tb testing.TB, address string) string {
+	bucket := "walhop-" + strings.ToLower(rand.Text())
+	body, err := json.Marshal(map[string]string{"name": bucket})
+	require.NoError(tb, err)
+	call(tb, tb.Context(), http.MethodPost, address+"/storage/v1/b?project=integration", body)
+	tb.Cleanup(func() { call(tb, context.Background(), http.MethodDelete, address+"/storage/v1/b/"+bucket, nil) })
+	return bucket
+}
+
+// call sends a request that has to succeed, and returns the body of the answer. No connection is kept: its goroutines
+// would count as those of the case that opened it.
+func call(tb testing.TB, ctx context.Context, method, url string, body []byte) []byte {
+	request, err := http.NewRequestWithContext(ctx, method, url, bytes.NewReader(body))
+	require.NoError(tb, err)
+	request.Header.Set("Content-Type", "application/json")
+	request.Close = true
+	answer, err := http.DefaultClient.Do(request)
+	require.NoError(tb, err)
+	defer func() { _ = answer.Body.Close() }()
+	text, err := io.ReadAll(answer.Body)
+	require.NoError(tb, err)
+	require.Less(tb, answer.StatusCode, 300, fmt.Sprintf("%s %s: %s", method, url, text))
+	return text
+}
