@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// Run proves a store: it runs every case of groups A to F, H, I, L and M as a subtest of t, named by its id. See the
+// Run proves a store: it runs every case of groups A to I, L, M, O and P as a subtest of t, named by its id. See the
 // package documentation for what to give it. Cases run one after another, each in its own place of the store; tests
 // that call Run may run in parallel with each other.
 func Run(t *testing.T, cfg Config) {
