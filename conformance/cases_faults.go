@@ -33,12 +33,6 @@ func overWire(id string, needs need, run func(c *T)) testCase {
 	return tc
 }
 
-// inTime is the case in virtual time, where there is a handler.
-func (tc testCase) inTime() testCase {
-	tc.virtual = true
-	return tc
-}
-
 // attempts limits how often a request is sent.
 func attempts(n int) func(*objectstore.Config) {
 	return func(store *objectstore.Config) { store.MaxAttempts = n }
