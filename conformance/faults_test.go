@@ -24,7 +24,11 @@ func TestFaultsOfARightDriver(t *testing.T) {
 		cfg := blobConfig(blobFlaws{}, nil)
 		cfg.Handler, cfg.URL = nil, server.URL
 		cfg.Skip = map[string]string{}
-		for _, id := range []string{"J3", "J4", "J13"} {
+		long := []string{"J3", "J4", "J13"}
+		if raceDetector {
+			long = append(long, "J14", "J29") // bodies of megabytes
+		}
+		for _, id := range long {
 			cfg.Skip[id] = "it waits for seconds where there is no virtual time, and the servers of others show that it ends well there"
 		}
 		skipped := map[string]string{}
