@@ -128,15 +128,23 @@ func TestClientWithAnEarlyAnswer(t *testing.T) {
 	data := make([]byte, 4<<20)
 	require.NoError(t, driver.Put(t.Context(), "whole", objectstore.NewBody(data), checksum(data)))
 	require.Equal(t, 1, server.Count(fake.Insert))
-	server.Fault(always(fake.Insert, fake.Fault{Early: true, ReadOn: true, Document: fmt.Sprintf(`{"name":"k","size":"%d"}`, len(data))}))
-	for range 5 {
+	early := fake.Fault{Early: true, Document: fmt.Sprintf(`{"name":"k","size":"%d"}`, len(data))}
+	for i := range 10 {
+		early.ReadOn = i%2 == 0
+		server.Fault(always(fake.Insert, early))
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 		body := objectstore.NewBody(data)
-		err := driver.Put(ctx, "k", body, checksum(data)^1)
+		returned := make(chan error, 1)
+		go func() { returned <- driver.Put(ctx, "k", body, checksum(data)^1) }()
+		select {
+		case err := <-returned:
+			assert.Equal(t, walstorage.ErrUnavailable, walstorage.KindOf(err), "%v", err)
+			assert.NoError(t, ctx.Err())
+		case <-time.After(10 * time.Second):
+			t.Fatal("the upload goes on although its context has ended")
+		}
 		body.Revoke()
 		data[0]++ // ours again; the race detector watches
-		assert.Equal(t, walstorage.ErrUnavailable, walstorage.KindOf(err), "%v", err)
-		assert.NoError(t, ctx.Err())
 		cancel()
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/iotest"
 	"testing/synctest"
 	"time"
 
@@ -154,7 +155,10 @@ func TestMissingObjectOrBucket(t *testing.T) {
 			none := config(url)
 			none.Bucket = "none"
 
-			assert.Equal(t, walstorage.ErrBucketNotFound, walstorage.KindOf(call(open(t, none))))
+			err := call(open(t, none))
+			assert.Equal(t, walstorage.ErrBucketNotFound, walstorage.KindOf(err))
+			var partial *objectstore.DeleteError
+			assert.False(t, errors.As(err, &partial), "it is not about single keys")
 			asked := server.Count(fake.List)
 			assert.Equal(t, 1, asked)
 			assert.Equal(t, missing, walstorage.KindOf(call(driver)))
@@ -440,6 +444,19 @@ func TestCancelledDelete(t *testing.T) {
 func TestDeleteDuringAnOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server, _, c := inMemory(t, fake.Config{})
+		keys := make([]string, 100)
+		for i := range keys {
+			keys[i] = fmt.Sprint(i)
+		}
+		server.Fault(always(fake.Delete, fake.Fault{Status: 503, Delay: time.Millisecond}))
+		var partial *objectstore.DeleteError
+		require.ErrorAs(t, open(t, c).Delete(t.Context(), keys), &partial)
+		assert.Len(t, partial.Failures, 100, "each key is named")
+		assert.Equal(t, walstorage.ErrUnavailable, walstorage.KindOf(partial))
+		assert.LessOrEqual(t, server.Count(fake.Delete), 2*16)
+	})
+	synctest.Test(t, func(t *testing.T) {
+		server, _, c := inMemory(t, fake.Config{})
 		manager := manage(t, c)
 		ids := make([]walstorage.SegmentID, 100)
 		for i := range ids {
@@ -584,6 +601,8 @@ func TestOddAnswers(t *testing.T) {
 		length int64
 		kind   error
 	}{
+		"another name of the upload":     {fake.Insert, http.Header{}, 200, `{"name":"other","size":"4","crc32c":"rth90Q=="}`, -1, walstorage.ErrUnavailable},
+		"another size of the upload":     {fake.Insert, http.Header{}, 200, `{"name":"k","size":"5","crc32c":"rth90Q=="}`, -1, walstorage.ErrUnavailable},
 		"a longer body":                  {fake.Read, http.Header{"Content-Range": {"bytes 0-3/10"}}, 206, "0123456", -1, walstorage.ErrUnavailable},
 		"a length that is not the range": {fake.Read, http.Header{"Content-Range": {"bytes 0-3/10"}, "Content-Length": {"3"}}, 206, "012", 3, walstorage.ErrUnavailable},
 		"an object that ends":            {fake.Read, http.Header{"Content-Range": {"bytes 0-2/3"}}, 206, "012", 3, walstorage.ErrInvalidRange},
@@ -597,6 +616,7 @@ func TestOddAnswers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c := config("http://fake.invalid")
 			c.HTTPClient = &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+				_, _ = io.Copy(io.Discard, r.Body)
 				return &http.Response{
 					StatusCode: test.status, Header: test.header, Body: io.NopCloser(strings.NewReader(test.body)),
 					ContentLength: test.length, Request: r,
@@ -605,6 +625,46 @@ func TestOddAnswers(t *testing.T) {
 			err := operations[test.op](t.Context(), open(t, c))
 			assert.Equal(t, test.kind, walstorage.KindOf(err), "%v", err)
 		})
+	}
+}
+
+// J11: half of an error document says nothing where all hangs on its text, and everything where the status is enough.
+func TestHalfAnErrorDocument(t *testing.T) {
+	for status, kind := range map[int]error{
+		400: walstorage.ErrUnavailable, 403: walstorage.ErrUnavailable, 404: walstorage.ErrUnavailable,
+		401: walstorage.ErrUnavailable, 429: walstorage.ErrUnavailable, 503: walstorage.ErrUnavailable,
+		412: walstorage.ErrSegmentExists, 413: walstorage.ErrTooLarge,
+	} {
+		c := config("http://fake.invalid")
+		c.HTTPClient = &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+			_, _ = io.Copy(io.Discard, r.Body)
+			half := io.MultiReader(strings.NewReader(`{"error":{"code":`), iotest.ErrReader(io.ErrUnexpectedEOF))
+			return &http.Response{StatusCode: status, Header: http.Header{}, Body: io.NopCloser(half), ContentLength: -1, Request: r}, nil
+		})}
+		err := operations[fake.Insert](t.Context(), open(t, c))
+		assert.Equal(t, kind, walstorage.KindOf(err), "%d: %v", status, err)
+	}
+}
+
+// J17 (W11): a redirect is not followed: it would take the token to somebody else.
+func TestRedirect(t *testing.T) {
+	for _, status := range []int{301, 302, 303, 307, 308} {
+		var hosts []string
+		c := config("http://fake.invalid")
+		c.HTTPClient = &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+			hosts = append(hosts, r.URL.Host)
+			_, _ = io.Copy(io.Discard, r.Body)
+			return &http.Response{
+				StatusCode: status, Header: http.Header{"Location": {"http://elsewhere.invalid/"}}, Body: http.NoBody, Request: r,
+			}, nil
+		})}
+		for op, call := range operations {
+			hosts = nil
+			err := unbatched(call(t.Context(), open(t, c)))
+			require.Error(t, err)
+			assert.NoError(t, walstorage.KindOf(err), "%s %d", op, status)
+			assert.Equal(t, []string{"fake.invalid"}, hosts)
+		}
 	}
 }
 
