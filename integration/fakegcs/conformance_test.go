@@ -59,7 +59,7 @@ func TestConformance(t *testing.T) {
 			for {
 				query := url.Values{"prefix": {prefix}, "pageToken": {page.NextPageToken}}
 				page.Items, page.NextPageToken = nil, ""
-				text := call(tb, tb.Context(), http.MethodGet, address+"/storage/v1/b/"+bucket+"/o?"+query.Encode(), nil)
+				text := call(tb, http.MethodGet, address+"/storage/v1/b/"+bucket+"/o?"+query.Encode(), nil)
 				require.NoError(tb, json.Unmarshal(text, &page))
 				for _, item := range page.Items {
 					if !strings.HasSuffix(item.Name, ".wal") {
