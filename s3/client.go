@@ -13,6 +13,7 @@ import (
 	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	awsconfig "github.com/aws/aws-sdk-go-v2/config"
 	sdk "github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/aws/smithy-go/logging"
 	"github.com/aws/smithy-go/middleware"
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 
@@ -65,7 +66,10 @@ func (d *Driver) load(ctx context.Context, config Config) (aws.Config, error) {
 	// The credentials chain asks through the SDK's own kind of client: a plain one makes loading fail wherever
 	// AWS_CA_BUNDLE is set.
 	buildable := awshttp.NewBuildableClient().WithTransportOptions(func(t *http.Transport) { configure(t, config) })
-	load := []func(*awsconfig.LoadOptions) error{awsconfig.WithHTTPClient(buildable)}
+	load := []func(*awsconfig.LoadOptions) error{
+		awsconfig.WithHTTPClient(buildable),
+		awsconfig.WithLogger(logging.Nop{}), // the SDK's own writes to stderr; what matters comes back as an error
+	}
 	if config.Region != "" {
 		load = append(load, awsconfig.WithRegion(config.Region))
 	}
