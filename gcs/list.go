@@ -12,8 +12,10 @@ import (
 	"github.com/walhop/walhop/walstorage/objectstore"
 )
 
-// List implements objectstore.Driver (W10): one page, of as many objects as the service likes. Only what is needed of each
-// is asked for.
+// pageSize is as many objects as the service puts into a page, and asked for since emulators put all of them into one.
+const pageSize = 1000
+
+// List implements objectstore.Driver (W10): one page. Only what is needed of each object is asked for.
 func (d *Driver) List(ctx context.Context, prefix, token string) (page []objectstore.Object, next string, err error) {
 	x := &exchange{op: opList}
 	err = d.call(ctx, x, func(ctx context.Context, _ *stall.Watch) error {
@@ -23,7 +25,7 @@ func (d *Driver) List(ctx context.Context, prefix, token string) (page []objects
 		}
 		objects := d.bucket.Objects(ctx, query)
 		info := objects.PageInfo()
-		info.Token = token
+		info.Token, info.MaxSize = token, pageSize
 		for more := true; more; more = info.Remaining() > 0 {
 			attrs, err := objects.Next()
 			switch {

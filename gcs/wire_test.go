@@ -129,6 +129,7 @@ func TestWireFormOfTheOtherOperations(t *testing.T) {
 	}
 	assert.Equal(t, "bytes=3-6", requests[0].Header.Get("Range"))
 	assert.Equal(t, "gzip", requests[0].Header.Get("Accept-Encoding"), "bytes come back as they were put (K6)")
+	assert.Equal(t, "1000", requests[2].Query.Get("maxResults"))
 	assert.Equal(t, "noAcl", requests[2].Query.Get("projection"))
 	assert.Regexp(t, `^nextPageToken,prefixes,items\((name|size|timeCreated)(,(name|size|timeCreated)){2}\)$`, requests[2].Query.Get("fields"))
 }
