@@ -31,7 +31,7 @@ func TestFaults(t *testing.T) {
 		return c
 	}
 	conformance.RunFaults(t, conformance.FaultsConfig{
-		URL: integration.SmallPages(t, address, func(r *http.Request) bool { return operationOf(r) == walstorage.OpList }, "maxresults", "100"),
+		URL: smallPages(t, address),
 		Driver: func(tb testing.TB, endpoint conformance.Endpoint) objectstore.Driver {
 			driver, err := azure.NewDriver(tb.Context(), at(endpoint, objectstore.Config{}))
 			require.NoError(tb, err)

@@ -15,6 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/walhop/walhop/azure"
+	"github.com/walhop/walhop/integration"
+	"github.com/walhop/walhop/walstorage"
 	"github.com/walhop/walhop/walstorage/objectstore"
 )
 
@@ -68,4 +70,10 @@ func signature(tb testing.TB, address, name string) string {
 	require.NoError(tb, err)
 	_, query, _ := strings.Cut(signed, "?")
 	return query
+}
+
+// smallPages is the address of a proxy before the server, through which no page of a list has more than 100 blobs.
+func smallPages(tb testing.TB, address string) string {
+	list := func(r *http.Request) bool { return operationOf(r) == walstorage.OpList }
+	return integration.SmallPages(tb, address, list, "maxresults", "100")
 }

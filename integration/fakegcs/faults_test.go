@@ -32,7 +32,7 @@ func TestFaults(t *testing.T) {
 		return c
 	}
 	conformance.RunFaults(t, conformance.FaultsConfig{
-		URL: integration.SmallPages(t, address, func(r *http.Request) bool { return operationOf(r) == walstorage.OpList }, "maxResults", "100"),
+		URL: smallPages(t, address),
 		Driver: func(tb testing.TB, endpoint conformance.Endpoint) objectstore.Driver {
 			driver, err := gcs.NewDriver(tb.Context(), at(endpoint, objectstore.Config{}))
 			require.NoError(tb, err)

@@ -16,6 +16,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/walhop/walhop/gcs"
+	"github.com/walhop/walhop/integration"
+	"github.com/walhop/walhop/walstorage"
 	"github.com/walhop/walhop/walstorage/objectstore"
 )
 
@@ -62,4 +64,10 @@ func call(tb testing.TB, method, url string, body []byte) []byte {
 	require.NoError(tb, err)
 	require.Less(tb, answer.StatusCode, 300, fmt.Sprintf("%s %s: %s", method, url, text))
 	return text
+}
+
+// smallPages is the address of a proxy before the server, through which no page of a list has more than 100 objects.
+func smallPages(tb testing.TB, address string) string {
+	list := func(r *http.Request) bool { return operationOf(r) == walstorage.OpList }
+	return integration.SmallPages(tb, address, list, "maxResults", "100")
 }
