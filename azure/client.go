@@ -29,9 +29,7 @@ func (d *Driver) connect(ctx context.Context, config Config) error {
 			options.Transport = config.HTTPClient
 		} else {
 			d.own = &http.Transport{Proxy: http.ProxyFromEnvironment}
-			httpstore.Configure(d.own, httpstore.Settings{
-				Parallelism: config.Parallelism, DialTimeout: config.DialTimeout, ResponseHeaderTimeout: config.ResponseHeaderTimeout,
-			})
+			httpstore.Configure(d.own, config.settings())
 			options.Transport = &http.Client{
 				Transport: d.own,
 				// A signature is good for one place, and an upload is one request.

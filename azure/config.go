@@ -76,14 +76,6 @@ type Config struct {
 	Store objectstore.Config
 }
 
-const (
-	defaultParallelism           = 64
-	maxParallelism               = 10_000
-	defaultDialTimeout           = 3 * time.Second
-	defaultResponseHeaderTimeout = 10 * time.Second
-	defaultStallTimeout          = 10 * time.Second
-)
-
 // withDefaults returns the configuration with its zero values filled in, or an error of kind
 // walstorage.ErrInvalidArgument that names the wrong field. It never repeats a value that may be secret (W11).
 func (c Config) withDefaults() (Config, error) {
@@ -96,33 +88,25 @@ func (c Config) withDefaults() (Config, error) {
 	if err != nil {
 		return Config{}, err
 	}
-	switch {
-	case c.Parallelism < 0 || c.Parallelism > maxParallelism:
-		return Config{}, invalid("Parallelism", "%d is not between 0 and %d", c.Parallelism, maxParallelism)
-	case c.Parallelism == 0:
-		c.Parallelism = defaultParallelism
+	settings, field, problem := c.settings().WithDefaults()
+	if problem != "" {
+		return Config{}, invalid(field, "%s", problem)
 	}
-	for _, d := range []struct {
-		name     string
-		field    *time.Duration
-		standard time.Duration
-	}{
-		{"DialTimeout", &c.DialTimeout, defaultDialTimeout},
-		{"ResponseHeaderTimeout", &c.ResponseHeaderTimeout, defaultResponseHeaderTimeout},
-		{"StallTimeout", &c.StallTimeout, defaultStallTimeout},
-	} {
-		if *d.field < 0 {
-			return Config{}, invalid(d.name, "%v is negative", *d.field)
-		}
-		if *d.field == 0 {
-			*d.field = d.standard
-		}
-	}
+	c.Parallelism, c.DialTimeout = settings.Parallelism, settings.DialTimeout
+	c.ResponseHeaderTimeout, c.StallTimeout = settings.ResponseHeaderTimeout, settings.StallTimeout
 	if c.Endpoint == "" {
 		c.Endpoint = "https://" + c.Account + ".blob.core.windows.net"
 	}
 	c.SAS = strings.TrimPrefix(c.SAS, "?")
 	return c, nil
+}
+
+// settings are those of the requests.
+func (c *Config) settings() httpstore.Settings {
+	return httpstore.Settings{
+		Parallelism: c.Parallelism, DialTimeout: c.DialTimeout,
+		ResponseHeaderTimeout: c.ResponseHeaderTimeout, StallTimeout: c.StallTimeout,
+	}
 }
 
 // checkClient checks the fields that a ready client leaves nothing to say to.

@@ -56,9 +56,7 @@ func (d *Driver) transport(ctx context.Context, config Config) (*http.Client, er
 		}
 	} else {
 		d.own = &http.Transport{Proxy: http.ProxyFromEnvironment}
-		httpstore.Configure(d.own, httpstore.Settings{
-			Parallelism: config.Parallelism, DialTimeout: config.DialTimeout, ResponseHeaderTimeout: config.ResponseHeaderTimeout,
-		})
+		httpstore.Configure(d.own, config.settings())
 		t.base = d.own
 	}
 	found := config.Credentials

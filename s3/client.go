@@ -2,11 +2,8 @@ package s3
 
 import (
 	"context"
-	"crypto/tls"
 	"fmt"
-	"net"
 	"net/http"
-	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
@@ -17,6 +14,7 @@ import (
 	"github.com/aws/smithy-go/middleware"
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 
+	"github.com/walhop/walhop/internal/httpstore"
 	"github.com/walhop/walhop/walstorage"
 )
 
@@ -65,7 +63,7 @@ func (d *Driver) connect(ctx context.Context, config Config) error {
 func (d *Driver) load(ctx context.Context, config Config) (aws.Config, error) {
 	// The credentials chain asks through the SDK's own kind of client: a plain one makes loading fail wherever
 	// AWS_CA_BUNDLE is set.
-	buildable := awshttp.NewBuildableClient().WithTransportOptions(func(t *http.Transport) { configure(t, config) })
+	buildable := awshttp.NewBuildableClient().WithTransportOptions(func(t *http.Transport) { httpstore.Configure(t, config.settings()) })
 	load := []func(*awsconfig.LoadOptions) error{
 		awsconfig.WithHTTPClient(buildable),
 		awsconfig.WithLogger(logging.Nop{}), // the SDK's own writes to stderr; what matters comes back as an error
@@ -107,25 +105,6 @@ func (d *Driver) setCredentials(provider aws.CredentialsProvider) {
 
 func (d *Driver) setClient(client *sdk.Client) {
 	d.client, d.sessions.client = client, client
-}
-
-// configure shapes the transport for many small requests at once: HTTP/1.1, so that the loss of one connection is the
-// loss of one request, and so many idle connections that a burst finds them open (the SDK by itself keeps ten).
-func configure(t *http.Transport, config Config) {
-	t.ForceAttemptHTTP2 = false
-	t.Protocols = new(http.Protocols)
-	t.Protocols.SetHTTP1(true)
-	if t.TLSClientConfig == nil {
-		t.TLSClientConfig = &tls.Config{MinVersion: tls.VersionTLS12}
-	}
-	t.TLSClientConfig.NextProtos = []string{"http/1.1"}
-	t.DialContext = (&net.Dialer{Timeout: config.DialTimeout, KeepAlive: 30 * time.Second}).DialContext
-	t.TLSHandshakeTimeout = config.DialTimeout
-	t.ResponseHeaderTimeout = config.ResponseHeaderTimeout
-	t.MaxIdleConns = 0 // no limit beside the one for a host: there is one host
-	t.MaxIdleConnsPerHost = 2 * config.Parallelism
-	t.IdleConnTimeout = 90 * time.Second
-	t.DisableCompression = true // bytes come back as they were put
 }
 
 // options are the settings that no client may have otherwise: one layer retries, and it is not the SDK (J20), and

@@ -3,13 +3,13 @@ package s3
 import (
 	"fmt"
 	"net/http"
-	"net/url"
 	"strings"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	sdk "github.com/aws/aws-sdk-go-v2/service/s3"
 
+	"github.com/walhop/walhop/internal/httpstore"
 	"github.com/walhop/walhop/walstorage"
 	"github.com/walhop/walhop/walstorage/objectstore"
 )
@@ -86,16 +86,8 @@ type Config struct {
 	Store objectstore.Config
 }
 
-const (
-	defaultParallelism           = 64
-	maxParallelism               = 10_000
-	defaultDialTimeout           = 3 * time.Second
-	defaultResponseHeaderTimeout = 10 * time.Second
-	defaultStallTimeout          = 10 * time.Second
-
-	// regionElsewhere is the region that stores other than Amazon's expect where nothing else was agreed.
-	regionElsewhere = "us-east-1"
-)
+// regionElsewhere is the region that stores other than Amazon's expect where nothing else was agreed.
+const regionElsewhere = "us-east-1"
 
 // withDefaults returns the configuration with its zero values filled in, or an error of kind
 // walstorage.ErrInvalidArgument that names the wrong field. It never repeats a value that may be secret.
@@ -111,8 +103,10 @@ func (c Config) withDefaults() (Config, error) {
 	if !only(c.Region, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_") {
 		return Config{}, invalid("Region", "%q has something else in it than letters, digits, - and _", c.Region)
 	}
-	if problem := wrongEndpoint(c.Endpoint); problem != "" {
-		return Config{}, invalid("Endpoint", "%s", problem)
+	if c.Endpoint != "" {
+		if problem := httpstore.WrongEndpoint(c.Endpoint); problem != "" {
+			return Config{}, invalid("Endpoint", "%s", problem)
+		}
 	}
 	if strings.ContainsFunc(c.KMSKeyID, func(r rune) bool { return r <= ' ' || r > '~' }) {
 		return Config{}, invalid("KMSKeyID", "%q has something else in it than printable ASCII", c.KMSKeyID)
@@ -139,29 +133,21 @@ func (c Config) withDefaults() (Config, error) {
 			}
 		}
 	}
-	switch {
-	case c.Parallelism < 0 || c.Parallelism > maxParallelism:
-		return Config{}, invalid("Parallelism", "%d is not between 0 and %d", c.Parallelism, maxParallelism)
-	case c.Parallelism == 0:
-		c.Parallelism = defaultParallelism
+	settings, field, problem := c.settings().WithDefaults()
+	if problem != "" {
+		return Config{}, invalid(field, "%s", problem)
 	}
-	for _, d := range []struct {
-		name     string
-		field    *time.Duration
-		standard time.Duration
-	}{
-		{"DialTimeout", &c.DialTimeout, defaultDialTimeout},
-		{"ResponseHeaderTimeout", &c.ResponseHeaderTimeout, defaultResponseHeaderTimeout},
-		{"StallTimeout", &c.StallTimeout, defaultStallTimeout},
-	} {
-		if *d.field < 0 {
-			return Config{}, invalid(d.name, "%v is negative", *d.field)
-		}
-		if *d.field == 0 {
-			*d.field = d.standard
-		}
-	}
+	c.Parallelism, c.DialTimeout = settings.Parallelism, settings.DialTimeout
+	c.ResponseHeaderTimeout, c.StallTimeout = settings.ResponseHeaderTimeout, settings.StallTimeout
 	return c, nil
+}
+
+// settings are those of the requests.
+func (c *Config) settings() httpstore.Settings {
+	return httpstore.Settings{
+		Parallelism: c.Parallelism, DialTimeout: c.DialTimeout,
+		ResponseHeaderTimeout: c.ResponseHeaderTimeout, StallTimeout: c.StallTimeout,
+	}
 }
 
 // wrongBucket says what is wrong with a bucket's name, "" if nothing is. Names are not checked by the rules for new
@@ -181,28 +167,6 @@ func wrongBucket(name string) string {
 		return fmt.Sprintf("%q has something else in it than letters, digits, dots, - and _", name)
 	case strings.Trim(name, ".") == "":
 		return fmt.Sprintf("%q is no name", name)
-	}
-	return ""
-}
-
-// wrongEndpoint says what is wrong with an endpoint, "" if nothing is. It repeats nothing of it: a URL may hold a
-// password or a signature, which is one of the things that are wrong (W11).
-func wrongEndpoint(endpoint string) string {
-	if endpoint == "" {
-		return ""
-	}
-	u, err := url.Parse(endpoint)
-	switch {
-	case err != nil:
-		return "is no URL"
-	case u.Scheme != "http" && u.Scheme != "https":
-		return "does not begin with http:// or https://"
-	case u.Hostname() == "":
-		return "has no host"
-	case u.User != nil:
-		return "has a user or a password in it, which belong into Credentials"
-	case u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
-		return "has a query or a fragment"
 	}
 	return ""
 }

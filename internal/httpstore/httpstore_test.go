@@ -58,6 +58,30 @@ func TestWrongEndpoint(t *testing.T) {
 	}
 }
 
+// A2: zero values have their defaults, what is set stands, and what is wrong is named with its field.
+func TestSettings(t *testing.T) {
+	filled, _, problem := httpstore.Settings{}.WithDefaults()
+	assert.Empty(t, problem)
+	assert.Equal(t, httpstore.Settings{
+		Parallelism: 64, DialTimeout: 3 * time.Second, ResponseHeaderTimeout: 10 * time.Second, StallTimeout: 10 * time.Second,
+	}, filled)
+	ours := httpstore.Settings{Parallelism: 10_000, DialTimeout: 1, ResponseHeaderTimeout: 2, StallTimeout: 3}
+	filled, _, problem = ours.WithDefaults()
+	assert.Empty(t, problem)
+	assert.Equal(t, ours, filled)
+	for wrong, field := range map[httpstore.Settings]string{
+		{Parallelism: -1}:           "Parallelism",
+		{Parallelism: 10_001}:       "Parallelism",
+		{DialTimeout: -1}:           "DialTimeout",
+		{ResponseHeaderTimeout: -1}: "ResponseHeaderTimeout",
+		{StallTimeout: -1}:          "StallTimeout",
+	} {
+		_, named, problem := wrong.WithDefaults()
+		assert.Equal(t, field, named)
+		assert.NotEmpty(t, problem)
+	}
+}
+
 // The transport keeps the proxy that it had, speaks HTTP/1.1 alone and has connections enough.
 func TestConfigure(t *testing.T) {
 	proxy := func(*http.Request) (*url.URL, error) { return nil, nil }

@@ -7,19 +7,9 @@ import (
 	"time"
 )
 
-// Settings shape a transport. All of them are positive.
-type Settings struct {
-	// Parallelism is the number of requests that are expected at once: twice as many idle connections are kept.
-	Parallelism int
-	// DialTimeout limits the opening of a connection, and the TLS handshake again.
-	DialTimeout time.Duration
-	// ResponseHeaderTimeout limits how long an answer may take to begin once the request has been sent.
-	ResponseHeaderTimeout time.Duration
-}
-
 // Configure shapes a transport for many small requests to one host at once: HTTP/1.1, so that the loss of one connection
 // is the loss of one request, and so many idle connections that a burst finds them open (net/http by itself keeps two for
-// a host).
+// a host). The settings are those that Settings.WithDefaults returns.
 func Configure(t *http.Transport, settings Settings) {
 	t.ForceAttemptHTTP2 = false
 	t.Protocols = new(http.Protocols)
