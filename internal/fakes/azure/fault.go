@@ -3,6 +3,8 @@ package azure
 import (
 	"net/http"
 	"time"
+
+	"github.com/walhop/walhop/internal/fakes/faulty"
 )
 
 // Fault is what goes wrong with one request. The zero value is nothing.
@@ -12,11 +14,13 @@ type Fault struct {
 	Wait  <-chan struct{}
 
 	// Status answers with this status, and Code and Message in an error document and Code in a header, once the body was
-	// read, and does nothing else. Early answers before the body is read.
+	// read, and does nothing else. Early answers before the body is read; ReadOn reads it after such an answer all the
+	// same, so that Requests shows what a client goes on sending.
 	Status  int
 	Code    string
 	Message string
 	Early   bool
+	ReadOn  bool
 	// Detail is the AuthenticationErrorDetail of the error document.
 	Detail string
 	// RetryAfter and Location are the headers of these names of the answer.
@@ -55,51 +59,19 @@ type Fault struct {
 	ContentID   string
 }
 
-// before runs before the body is read. closed ends its waits: net/http does not notice that the client has gone as long
-// as there is a body to read.
-func (f *Fault) before(w http.ResponseWriter, r *http.Request, closed <-chan struct{}) (done bool) {
-	if f.Delay > 0 {
-		timer := time.NewTimer(f.Delay)
-		defer timer.Stop()
-		select {
-		case <-timer.C:
-		case <-r.Context().Done():
-		case <-closed:
-		}
+// course is what goes wrong on the way of the request.
+func (f *Fault) course() faulty.Course {
+	return faulty.Course{
+		Delay: f.Delay, Wait: f.Wait, Early: f.Early, ReadOn: f.ReadOn, Drop: f.Drop, DropAfter: f.DropAfter, After: f.After,
 	}
-	if f.Wait != nil {
-		select {
-		case <-f.Wait:
-		case <-r.Context().Done():
-			panic(http.ErrAbortHandler)
-		case <-closed:
-			panic(http.ErrAbortHandler)
-		}
-	}
-	if f.Drop {
-		panic(http.ErrAbortHandler) // net/http closes the connection
-	}
-	if f.Early {
-		f.fail(w, r)
-		return true
-	}
-	return false
 }
 
-func (f *Fault) afterBody(w http.ResponseWriter, r *http.Request, op string) (done bool) {
-	switch {
-	case f.After || f.DropAfter:
-		return false
-	case f.Status != 0:
-		f.fail(w, r)
-		return true
-	case f.Document != "":
-		w.Header().Set("Content-Type", "application/xml")
-		w.WriteHeader(success[op])
-		_, _ = w.Write([]byte(f.Document))
-		return true
+// body is what goes wrong with the bytes of an object.
+func (f *Fault) body() faulty.Body {
+	return faulty.Body{
+		Truncate: f.Truncate, Cut: f.Cut, StallAfter: f.StallAfter, Flip: f.Flip,
+		IgnoreRange: f.IgnoreRange, ContentRange: f.ContentRange, EmptyRange: f.EmptyRange,
 	}
-	return false
 }
 
 // success is the status that an operation answers if all is well.
@@ -108,21 +80,23 @@ var success = map[string]int{
 	"ListBlobs": http.StatusOK, "DeleteBlob": http.StatusAccepted, "BlobBatch": http.StatusAccepted, "Unknown": http.StatusOK,
 }
 
-func (f *Fault) after() bool { return f.DropAfter || f.After }
-
-func (f *Fault) afterCommit(w http.ResponseWriter, r *http.Request) {
-	if f.DropAfter {
-		panic(http.ErrAbortHandler)
+// Instead implements faulty.Exchange.
+func (x *exchange) Instead(w http.ResponseWriter) (done bool) {
+	switch f := x.fault; {
+	case f.Status != 0:
+		if f.RetryAfter != "" {
+			w.Header().Set("Retry-After", f.RetryAfter)
+		}
+		if f.Location != "" {
+			w.Header().Set("Location", f.Location)
+		}
+		(&problem{f.Status, f.Code, f.Message, f.Detail}).write(w, x.r.Method == http.MethodHead)
+		return true
+	case f.Document != "":
+		w.Header().Set("Content-Type", "application/xml")
+		w.WriteHeader(success[x.request.Op])
+		_, _ = w.Write([]byte(f.Document))
+		return true
 	}
-	f.fail(w, r)
-}
-
-func (f *Fault) fail(w http.ResponseWriter, r *http.Request) {
-	if f.RetryAfter != "" {
-		w.Header().Set("Retry-After", f.RetryAfter)
-	}
-	if f.Location != "" {
-		w.Header().Set("Location", f.Location)
-	}
-	(&problem{f.Status, f.Code, f.Message, f.Detail}).write(w, r.Method == http.MethodHead)
+	return false
 }

@@ -6,7 +6,6 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"encoding/xml"
-	"fmt"
 	"hash/crc64"
 	"net/http"
 	"net/url"
@@ -144,53 +143,14 @@ func (s *Server) get(r *http.Request, container map[string]blob, key string, fau
 	if asked == "" {
 		asked = r.Header.Get("Range")
 	}
-	data, status, contentRange := b.data, http.StatusOK, ""
-	var first, last int64
-	if n, _ := fmt.Sscanf(asked, "bytes=%d-%d", &first, &last); n == 2 && !fault.IgnoreRange {
-		size := int64(len(b.data))
-		if first >= size && (!fault.EmptyRange || first > size) {
-			return nil, &problem{status: 416, code: "InvalidRange", message: "The range specified is invalid for the current size of the resource."}
-		}
-		last = min(last, size-1)
-		data, status, contentRange = b.data[first:last+1], http.StatusPartialContent, fmt.Sprintf("bytes %d-%d/%d", first, last, size)
-	}
-	if fault.ContentRange != "" {
-		contentRange = fault.ContentRange
+	part, there := fault.body().Of(b.data, asked)
+	if !there {
+		return nil, &problem{status: 416, code: "InvalidRange", message: "The range specified is invalid for the current size of the resource."}
 	}
 	return func(w http.ResponseWriter) {
 		describe(w, b)
-		sendBlob(w, r, data, status, contentRange, fault)
+		fault.body().Send(w, r, part)
 	}, nil
-}
-
-func sendBlob(w http.ResponseWriter, r *http.Request, data []byte, status int, contentRange string, fault Fault) {
-	length := len(data)
-	if fault.Flip && length > 0 {
-		data = slices.Clone(data)
-		data[0] ^= 1
-	}
-	if fault.Truncate > 0 {
-		data = data[:max(0, len(data)-fault.Truncate)]
-		if fault.Cut {
-			length = len(data)
-		}
-	}
-	if contentRange != "" {
-		w.Header().Set("Content-Range", contentRange)
-	}
-	w.Header().Set("Content-Length", strconv.Itoa(length))
-	w.WriteHeader(status)
-	if fault.StallAfter > 0 {
-		_, _ = w.Write(data[:min(fault.StallAfter, len(data))])
-		_ = http.NewResponseController(w).Flush()
-		<-r.Context().Done()
-		panic(http.ErrAbortHandler)
-	}
-	_, _ = w.Write(data)
-	if len(data) < length {
-		_ = http.NewResponseController(w).Flush()
-		panic(http.ErrAbortHandler)
-	}
 }
 
 func (s *Server) head(container map[string]blob, key string) (reply, *problem) {

@@ -3,13 +3,15 @@ package azure
 import (
 	"bytes"
 	"encoding/xml"
-	"io"
+	"maps"
 	"net/http"
-	"sort"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/walhop/walhop/internal/fakes/faulty"
 )
 
 // Config shapes a server.
@@ -40,15 +42,11 @@ type Config struct {
 
 // Server is the store. All methods may be called concurrently.
 type Server struct {
-	cfg    Config
-	closed chan struct{}
-	close  sync.Once
+	*faulty.Script[Request, Fault, *Request]
+	cfg Config
 
 	mu         sync.Mutex
 	containers map[string]map[string]blob
-	fault      func(Request) Fault
-	counts     map[string]int
-	requests   []Request
 }
 
 type blob struct {
@@ -68,54 +66,20 @@ func New(cfg Config) *Server {
 	if cfg.PageSize == 0 {
 		cfg.PageSize = 5000
 	}
-	s := &Server{cfg: cfg, closed: make(chan struct{}), containers: map[string]map[string]blob{}, counts: map[string]int{}}
+	s := &Server{Script: faulty.NewScript[Request, Fault](), cfg: cfg, containers: map[string]map[string]blob{}}
 	for _, container := range cfg.Containers {
 		s.containers[container] = map[string]blob{}
 	}
 	return s
 }
 
-// Close ends the waits of faults, for good. What serves the handler is closed by itself, afterwards.
-func (s *Server) Close() { s.close.Do(func() { close(s.closed) }) }
-
 // Request is one request as it came over the wire.
 type Request struct {
-	// Op is PutBlob, GetBlob, GetBlobProperties, ListBlobs, DeleteBlob, BlobBatch or Unknown.
-	Op        string
+	faulty.Request // Op is PutBlob, GetBlob, GetBlobProperties, ListBlobs, DeleteBlob, BlobBatch or Unknown
+
 	Container string
 	Key       string
-	// Number counts the requests of this Op, from 1.
-	Number int
-	Proto  string
-	Header http.Header
-	Query  string
-	// TransferEncoding is empty for a body with a Content-Length.
-	TransferEncoding []string
-	ContentLength    int64
-	// Body is what came, in Requests alone: a fault is chosen before the body is read.
-	Body []byte
-}
-
-// Fault sets what chooses the fault of each request; nil is no fault. It runs under the server's lock and must not call
-// the server.
-func (s *Server) Fault(fault func(Request) Fault) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.fault = fault
-}
-
-// Requests returns what has come so far, in the order of coming.
-func (s *Server) Requests() []Request {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return append([]Request(nil), s.requests...)
-}
-
-// Count is the number of requests of an operation.
-func (s *Server) Count(op string) int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.counts[op]
+	Query     string
 }
 
 // Object returns the bytes of a blob.
@@ -140,12 +104,7 @@ func (s *Server) StoreWith(container, key string, data []byte, metadata map[stri
 func (s *Server) Keys(container string) []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	keys := make([]string, 0, len(s.containers[container]))
-	for key := range s.containers[container] {
-		keys = append(keys, key)
-	}
-	sort.Strings(keys)
-	return keys
+	return slices.Sorted(maps.Keys(s.containers[container]))
 }
 
 // problem is an error answer.
@@ -224,71 +183,43 @@ func (s *Server) operationOf(method, path string, query map[string][]string) (op
 	return op, container, key
 }
 
+// exchange is one request and what becomes of it.
+type exchange struct {
+	server  *Server
+	r       *http.Request
+	request Request
+	fault   Fault
+}
+
 // ServeHTTP answers one request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	request := Request{
-		Proto: r.Proto, Header: r.Header.Clone(), Query: r.URL.RawQuery,
-		TransferEncoding: r.TransferEncoding, ContentLength: r.ContentLength,
-	}
-	request.Header.Set("Host", r.Host)
+	request := Request{Request: faulty.Came(r), Query: r.URL.RawQuery}
 	request.Op, request.Container, request.Key = s.operationOf(r.Method, r.URL.Path, r.URL.Query())
-
 	w.Header().Set("Date", time.Now().Add(s.cfg.Skew).UTC().Format(http.TimeFormat))
 	w.Header().Set("x-ms-request-id", "fake")
 	if strings.HasPrefix(r.Header.Get("Authorization"), "Bearer ") {
 		// Of use with status 401 alone, where the service sends it.
 		w.Header().Set("WWW-Authenticate", "Bearer authorization_uri=https://login.invalid/tenant/oauth2/authorize resource_id="+s.cfg.Resource)
 	}
-
-	s.mu.Lock()
-	s.counts[request.Op]++
-	request.Number = s.counts[request.Op]
-	index := len(s.requests)
-	s.requests = append(s.requests, request)
-	var fault Fault
-	if s.fault != nil {
-		fault = s.fault(request)
-	}
-	s.mu.Unlock()
-
-	if fault.before(w, r, s.closed) {
-		return
-	}
-	body, err := io.ReadAll(r.Body)
-	s.mu.Lock()
-	s.requests[index].Body = body
-	s.mu.Unlock()
-	if err != nil {
-		panic(http.ErrAbortHandler) // a body that was cut has no answer
-	}
-	if fault.afterBody(w, r, request.Op) {
-		return
-	}
-	if fault.after() {
-		s.answer(&discarded{header: http.Header{}}, r, request, body, fault)
-		fault.afterCommit(w, r)
-		return
-	}
-	s.answer(w, r, request, body, fault)
+	fault, record := s.Begin(&request)
+	faulty.Serve(w, r, fault.course(), &exchange{s, r, request, fault}, record, s.Closed())
 }
 
-// answer carries the request out and answers it.
-func (s *Server) answer(w http.ResponseWriter, r *http.Request, request Request, body []byte, fault Fault) {
-	s.mu.Lock()
-	reply, wrong := s.carryOut(r, request, bytes.Clone(body), fault)
-	s.mu.Unlock()
+// Broken implements faulty.Exchange.
+func (*exchange) Broken(http.ResponseWriter) {
+	panic(http.ErrAbortHandler) // a body that was cut has no answer
+}
+
+// Answer implements faulty.Exchange.
+func (x *exchange) Answer(w http.ResponseWriter, body []byte) {
+	x.server.mu.Lock()
+	reply, wrong := x.server.carryOut(x.r, x.request, bytes.Clone(body), x.fault)
+	x.server.mu.Unlock()
 	if wrong != nil {
-		wrong.write(w, r.Method == http.MethodHead)
+		wrong.write(w, x.r.Method == http.MethodHead)
 		return
 	}
 	reply(w) // not under the lock: the client may read slowly, or not at all
 }
 
 type reply func(w http.ResponseWriter)
-
-// discarded is where the answer goes that a fault takes away.
-type discarded struct{ header http.Header }
-
-func (d *discarded) Header() http.Header         { return d.header }
-func (d *discarded) Write(p []byte) (int, error) { return len(p), nil }
-func (d *discarded) WriteHeader(int)             {}

@@ -3,6 +3,8 @@ package gcs
 import (
 	"net/http"
 	"time"
+
+	"github.com/walhop/walhop/internal/fakes/faulty"
 )
 
 // Fault is what goes wrong with one request. The zero value is nothing.
@@ -51,53 +53,33 @@ type Fault struct {
 	Empty bool
 }
 
-// before runs before the body is read. closed ends its waits: net/http does not notice that the client has gone as long
-// as there is a body to read.
-func (f *Fault) before(w http.ResponseWriter, r *http.Request, request Request, closed <-chan struct{}) (done bool) {
-	if f.Delay > 0 {
-		timer := time.NewTimer(f.Delay)
-		defer timer.Stop()
-		select {
-		case <-timer.C:
-		case <-r.Context().Done():
-		case <-closed:
-		}
+// course is what goes wrong on the way of the request.
+func (f *Fault) course() faulty.Course {
+	return faulty.Course{
+		Delay: f.Delay, Wait: f.Wait, Early: f.Early, ReadOn: f.ReadOn, Drop: f.Drop, DropAfter: f.DropAfter, After: f.After,
 	}
-	if f.Wait != nil {
-		select {
-		case <-f.Wait:
-		case <-r.Context().Done():
-			panic(http.ErrAbortHandler)
-		case <-closed:
-			panic(http.ErrAbortHandler)
-		}
-	}
-	if f.Drop {
-		panic(http.ErrAbortHandler) // net/http closes the connection
-	}
-	if !f.Early {
-		return false
-	}
-	if f.ReadOn {
-		_ = http.NewResponseController(w).EnableFullDuplex() // else net/http reads the body before it answers
-		w.Header().Set("Connection", "close")                // and after it, it would not know where the next request begins
-	}
-	done = f.instead(w, request)
-	if f.ReadOn {
-		_ = http.NewResponseController(w).Flush()
-	}
-	return done
 }
 
-func (f *Fault) afterBody(w http.ResponseWriter, request Request) (done bool) {
-	return !f.after() && f.instead(w, request)
+// body is what goes wrong with the bytes of an object.
+func (f *Fault) body() faulty.Body {
+	return faulty.Body{
+		Truncate: f.Truncate, Cut: f.Cut, StallAfter: f.StallAfter, Flip: f.Flip,
+		IgnoreRange: f.IgnoreRange, ContentRange: f.ContentRange,
+	}
 }
 
-// instead answers what was asked for in place of the right answer, if anything was.
-func (f *Fault) instead(w http.ResponseWriter, request Request) (done bool) {
-	switch {
+// Instead implements faulty.Exchange.
+func (x *exchange) Instead(w http.ResponseWriter) (done bool) {
+	switch f := x.fault; {
 	case f.Status != 0:
-		f.fail(w, request)
+		if f.RetryAfter != "" {
+			w.Header().Set("Retry-After", f.RetryAfter)
+		}
+		if p := (&problem{f.Status, f.Reason, f.Message}); f.Plain {
+			p.writePlain(w)
+		} else {
+			p.answer(w, x.request)
+		}
 		return true
 	case f.Document != "":
 		w.Header().Set("Content-Type", "application/json; charset=UTF-8")
@@ -105,25 +87,4 @@ func (f *Fault) instead(w http.ResponseWriter, request Request) (done bool) {
 		return true
 	}
 	return false
-}
-
-func (f *Fault) after() bool { return f.DropAfter || f.After }
-
-func (f *Fault) afterCommit(w http.ResponseWriter, request Request) {
-	if f.DropAfter {
-		panic(http.ErrAbortHandler)
-	}
-	f.fail(w, request)
-}
-
-func (f *Fault) fail(w http.ResponseWriter, request Request) {
-	if f.RetryAfter != "" {
-		w.Header().Set("Retry-After", f.RetryAfter)
-	}
-	p := &problem{f.Status, f.Reason, f.Message}
-	if f.Plain {
-		p.writePlain(w)
-		return
-	}
-	p.answer(w, request)
 }

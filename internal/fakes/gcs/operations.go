@@ -19,20 +19,6 @@ import (
 	"time"
 )
 
-// answer carries the request out and answers it.
-func (s *Server) answer(w http.ResponseWriter, r *http.Request, request Request, body []byte, fault Fault) {
-	s.mu.Lock()
-	reply, wrong := s.carryOut(r, request, body, fault)
-	s.mu.Unlock()
-	if wrong != nil {
-		wrong.answer(w, request)
-		return
-	}
-	reply(w) // not under the lock: the client may read slowly, or not at all
-}
-
-type reply func(w http.ResponseWriter)
-
 // carryOut runs under the lock, so that every request is atomic.
 func (s *Server) carryOut(r *http.Request, request Request, body []byte, fault Fault) (reply, *problem) {
 	if len(s.cfg.Tokens) > 0 && !slices.Contains(s.cfg.Tokens, request.Token()) {
@@ -186,18 +172,9 @@ func read(r *http.Request, request Request, bucket map[string]object, fault Faul
 		}
 		return nil, noSuchObject(request)
 	}
-	data, status, contentRange := o.data, http.StatusOK, ""
-	var first, last int64
-	if n, _ := fmt.Sscanf(r.Header.Get("Range"), "bytes=%d-%d", &first, &last); n == 2 && !fault.IgnoreRange {
-		size := int64(len(o.data))
-		if first >= size {
-			return nil, &problem{416, "requestedRangeNotSatisfiable", "Request range not satisfiable"}
-		}
-		last = min(last, size-1)
-		data, status, contentRange = o.data[first:last+1], http.StatusPartialContent, fmt.Sprintf("bytes %d-%d/%d", first, last, size)
-	}
-	if fault.ContentRange != "" {
-		contentRange = fault.ContentRange
+	part, there := fault.body().Of(o.data, r.Header.Get("Range"))
+	if !there {
+		return nil, &problem{416, "requestedRangeNotSatisfiable", "Request range not satisfiable"}
 	}
 	return func(w http.ResponseWriter) {
 		w.Header().Set("X-Goog-Generation", strconv.FormatInt(o.generation, 10))
@@ -205,39 +182,8 @@ func read(r *http.Request, request Request, bucket map[string]object, fault Faul
 		w.Header().Set("X-Goog-Hash", "crc32c="+crc32c(o.data)+",md5="+md5Hash(o.data))
 		w.Header().Set("X-Goog-Stored-Content-Length", strconv.Itoa(len(o.data)))
 		w.Header().Set("Last-Modified", o.stored.UTC().Format(http.TimeFormat))
-		sendObject(w, r, data, status, contentRange, fault)
+		fault.body().Send(w, r, part)
 	}, nil
-}
-
-func sendObject(w http.ResponseWriter, r *http.Request, data []byte, status int, contentRange string, fault Fault) {
-	length := len(data)
-	if fault.Flip && length > 0 {
-		data = slices.Clone(data)
-		data[0] ^= 1
-	}
-	if fault.Truncate > 0 {
-		data = data[:max(0, len(data)-fault.Truncate)]
-		if fault.Cut {
-			length = len(data)
-		}
-	}
-	if contentRange != "" {
-		w.Header().Set("Content-Range", contentRange)
-	}
-	w.Header().Set("Content-Length", strconv.Itoa(length))
-	w.Header().Set("Content-Type", "application/octet-stream")
-	w.WriteHeader(status)
-	if fault.StallAfter > 0 {
-		_, _ = w.Write(data[:min(fault.StallAfter, len(data))])
-		_ = http.NewResponseController(w).Flush()
-		<-r.Context().Done()
-		panic(http.ErrAbortHandler)
-	}
-	_, _ = w.Write(data)
-	if len(data) < length {
-		_ = http.NewResponseController(w).Flush()
-		panic(http.ErrAbortHandler)
-	}
 }
 
 func (s *Server) list(request Request, bucket map[string]object, fault Fault) (reply, *problem) {

@@ -1,13 +1,15 @@
 package gcs
 
 import (
-	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/walhop/walhop/internal/fakes/faulty"
 )
 
 // Config shapes a server.
@@ -25,17 +27,13 @@ type Config struct {
 
 // Server is the store. All methods may be called concurrently.
 type Server struct {
-	cfg    Config
-	closed chan struct{}
-	close  sync.Once
+	*faulty.Script[Request, Fault, *Request]
+	cfg Config
 
 	mu         sync.Mutex
 	buckets    map[string]map[string]object
 	written    map[string]time.Time // by bucket and key
 	generation int64
-	fault      func(Request) Fault
-	counts     map[string]int
-	requests   []Request
 }
 
 type object struct {
@@ -51,17 +49,14 @@ func New(cfg Config) *Server {
 		cfg.PageSize = 1000
 	}
 	s := &Server{
-		cfg: cfg, closed: make(chan struct{}),
-		buckets: map[string]map[string]object{}, written: map[string]time.Time{}, counts: map[string]int{},
+		Script: faulty.NewScript[Request, Fault](), cfg: cfg,
+		buckets: map[string]map[string]object{}, written: map[string]time.Time{},
 	}
 	for _, bucket := range cfg.Buckets {
 		s.buckets[bucket] = map[string]object{}
 	}
 	return s
 }
-
-// Close ends the waits of faults, for good. What serves the handler is closed by itself, afterwards.
-func (s *Server) Close() { s.close.Do(func() { close(s.closed) }) }
 
 // The operations, as the JSON API names them, but for Read: that is a get of the object's bytes.
 const (
@@ -76,23 +71,14 @@ const (
 
 // Request is one request as it came over the wire.
 type Request struct {
-	// Op is one of the constants above.
-	Op     string
+	faulty.Request // Op is one of the constants above
+
 	Bucket string
 	Key    string
 	// XML says that a Read came by the XML API.
-	XML bool
-	// Number counts the requests of this Op, from 1.
-	Number int
+	XML    bool
 	Method string
-	Proto  string
 	Query  url.Values
-	Header http.Header
-	// TransferEncoding is empty for a body with a Content-Length.
-	TransferEncoding []string
-	ContentLength    int64
-	// Body is what came, in Requests alone: a fault is chosen before the body is read.
-	Body []byte
 }
 
 // Token is the bearer token of the request, "" for none.
@@ -111,28 +97,6 @@ func (r Request) Metadata() []byte {
 func (r Request) Media() []byte {
 	_, media, _ := parts(r.Header.Get("Content-Type"), r.Body)
 	return media
-}
-
-// Fault sets what chooses the fault of each request; nil is no fault. It runs under the server's lock and must not call
-// the server.
-func (s *Server) Fault(fault func(Request) Fault) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.fault = fault
-}
-
-// Requests returns what has come so far, in the order of coming.
-func (s *Server) Requests() []Request {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return slices.Clone(s.requests)
-}
-
-// Count is the number of requests of an operation.
-func (s *Server) Count(op string) int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.counts[op]
 }
 
 // Object returns the bytes of an object.
@@ -155,61 +119,47 @@ func (s *Server) Store(bucket, key string, data []byte) {
 func (s *Server) Keys(bucket string) []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	keys := make([]string, 0, len(s.buckets[bucket]))
-	for key := range s.buckets[bucket] {
-		keys = append(keys, key)
-	}
-	slices.Sort(keys)
-	return keys
+	return slices.Sorted(maps.Keys(s.buckets[bucket]))
+}
+
+// exchange is one request and what becomes of it.
+type exchange struct {
+	server  *Server
+	r       *http.Request
+	request Request
+	fault   Fault
 }
 
 // ServeHTTP answers one request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	request := operationOf(r)
-	request.Method, request.Proto, request.Query = r.Method, r.Proto, r.URL.Query()
-	request.Header, request.TransferEncoding, request.ContentLength = r.Header.Clone(), r.TransferEncoding, r.ContentLength
-	request.Header.Set("Host", r.Host)
-
-	s.mu.Lock()
-	s.counts[request.Op]++
-	request.Number = s.counts[request.Op]
-	index := len(s.requests)
-	s.requests = append(s.requests, request)
-	var fault Fault
-	if s.fault != nil {
-		fault = s.fault(request)
-	}
-	s.mu.Unlock()
-
-	answered := fault.before(w, r, request, s.closed)
-	if answered && !fault.ReadOn {
-		return
-	}
-	body, err := io.ReadAll(r.Body)
-	s.mu.Lock()
-	s.requests[index].Body = body
-	s.mu.Unlock()
-	if answered {
-		return
-	}
-	if err != nil { // an upload that was cut, however well formed what came of it is
-		(&problem{400, "badRequest", "The request body ended early."}).write(w)
-		return
-	}
-	if fault.afterBody(w, request) {
-		return
-	}
-	if fault.after() {
-		discard := &discarded{header: http.Header{}}
-		s.answer(discard, r, request, body, fault)
-		fault.afterCommit(w, request)
-		return
-	}
-	s.answer(w, r, request, body, fault)
+	request := Request{Request: faulty.Came(r), Method: r.Method, Query: r.URL.Query()}
+	request.ask(r)
+	fault, record := s.Begin(&request)
+	faulty.Serve(w, r, fault.course(), &exchange{s, r, request, fault}, record, s.Closed())
 }
 
-// operationOf tells what a request is.
-func operationOf(r *http.Request) Request {
+// Broken implements faulty.Exchange. It refuses an upload that was cut, however well formed what came of it is.
+func (*exchange) Broken(w http.ResponseWriter) {
+	(&problem{400, "badRequest", "The request body ended early."}).write(w)
+}
+
+// Answer implements faulty.Exchange.
+func (x *exchange) Answer(w http.ResponseWriter, body []byte) {
+	x.server.mu.Lock()
+	reply, wrong := x.server.carryOut(x.r, x.request, body, x.fault)
+	x.server.mu.Unlock()
+	if wrong != nil {
+		wrong.answer(w, x.request)
+		return
+	}
+	reply(w) // not under the lock: the client may read slowly, or not at all
+}
+
+type reply func(w http.ResponseWriter)
+
+// ask sets what r asks for.
+func (request *Request) ask(r *http.Request) {
+	request.Op = Unknown
 	escaped := r.URL.EscapedPath()
 	unescape := func(text string) string {
 		if plain, err := url.PathUnescape(text); err == nil {
@@ -220,20 +170,20 @@ func operationOf(r *http.Request) Request {
 	if rest, found := strings.CutPrefix(escaped, "/upload/storage/v1/b/"); found {
 		bucket, after, _ := strings.Cut(rest, "/")
 		if r.Method == http.MethodPost && after == "o" {
-			return Request{Op: Insert, Bucket: unescape(bucket), Key: r.URL.Query().Get("name")}
+			request.Op, request.Bucket, request.Key = Insert, unescape(bucket), r.URL.Query().Get("name")
 		}
-		return Request{Op: Unknown}
+		return
 	}
 	rest, found := strings.CutPrefix(escaped, "/storage/v1/b/")
 	if !found {
 		bucket, key, _ := strings.Cut(strings.TrimPrefix(escaped, "/"), "/")
 		if r.Method == http.MethodGet && bucket != "" && key != "" {
-			return Request{Op: Read, Bucket: unescape(bucket), Key: unescape(key), XML: true}
+			request.Op, request.Bucket, request.Key, request.XML = Read, unescape(bucket), unescape(key), true
 		}
-		return Request{Op: Unknown}
+		return
 	}
 	bucket, after, objects := strings.Cut(rest, "/")
-	request := Request{Op: Unknown, Bucket: unescape(bucket)}
+	request.Bucket = unescape(bucket)
 	key, one := strings.CutPrefix(after, "o/")
 	request.Key = unescape(key)
 	switch {
@@ -248,12 +198,4 @@ func operationOf(r *http.Request) Request {
 	case one && r.Method == http.MethodDelete:
 		request.Op = Delete
 	}
-	return request
 }
-
-// discarded is where the answer goes that a fault takes away.
-type discarded struct{ header http.Header }
-
-func (d *discarded) Header() http.Header         { return d.header }
-func (d *discarded) Write(p []byte) (int, error) { return len(p), nil }
-func (d *discarded) WriteHeader(int)             {}

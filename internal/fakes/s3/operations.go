@@ -17,20 +17,6 @@ import (
 	"time"
 )
 
-// answer carries the request out and answers it.
-func (s *Server) answer(w http.ResponseWriter, r *http.Request, request Request, body []byte, fault Fault) {
-	s.mu.Lock()
-	reply, wrong := s.carryOut(r, request, body, fault)
-	s.mu.Unlock()
-	if wrong != nil {
-		wrong.write(w, r.Method == http.MethodHead)
-		return
-	}
-	reply(w) // not under the lock: the client may read slowly, or not at all
-}
-
-type reply func(w http.ResponseWriter)
-
 // maxSkew is how far the time of a request may be off.
 const maxSkew = 15 * time.Minute
 
@@ -154,51 +140,11 @@ func (s *Server) get(r *http.Request, bucket map[string]object, key string, faul
 	if !exists {
 		return nil, noSuchKey
 	}
-	data, status, contentRange := o.data, http.StatusOK, ""
-	var first, last int64
-	if n, _ := fmt.Sscanf(r.Header.Get("Range"), "bytes=%d-%d", &first, &last); n == 2 && !fault.IgnoreRange {
-		size := int64(len(o.data))
-		if first >= size {
-			return nil, &problem{416, "InvalidRange", "The requested range is not satisfiable"}
-		}
-		last = min(last, size-1)
-		data, status, contentRange = o.data[first:last+1], http.StatusPartialContent, fmt.Sprintf("bytes %d-%d/%d", first, last, size)
+	part, there := fault.body().Of(o.data, r.Header.Get("Range"))
+	if !there {
+		return nil, &problem{416, "InvalidRange", "The requested range is not satisfiable"}
 	}
-	if fault.ContentRange != "" {
-		contentRange = fault.ContentRange
-	}
-	return func(w http.ResponseWriter) { sendObject(w, r, data, status, contentRange, fault) }, nil
-}
-
-func sendObject(w http.ResponseWriter, r *http.Request, data []byte, status int, contentRange string, fault Fault) {
-	length := len(data)
-	if fault.Flip && length > 0 {
-		data = slices.Clone(data)
-		data[0] ^= 1
-	}
-	if fault.Truncate > 0 {
-		data = data[:max(0, len(data)-fault.Truncate)]
-		if fault.Cut {
-			length = len(data)
-		}
-	}
-	if contentRange != "" {
-		w.Header().Set("Content-Range", contentRange)
-	}
-	w.Header().Set("Content-Length", strconv.Itoa(length))
-	w.Header().Set("Content-Type", "application/octet-stream")
-	w.WriteHeader(status)
-	if fault.StallAfter > 0 {
-		_, _ = w.Write(data[:min(fault.StallAfter, len(data))])
-		_ = http.NewResponseController(w).Flush()
-		<-r.Context().Done()
-		panic(http.ErrAbortHandler)
-	}
-	_, _ = w.Write(data)
-	if len(data) < length {
-		_ = http.NewResponseController(w).Flush()
-		panic(http.ErrAbortHandler)
-	}
+	return func(w http.ResponseWriter) { fault.body().Send(w, r, part) }, nil
 }
 
 func (s *Server) head(r *http.Request, bucket map[string]object, key string) (reply, *problem) {

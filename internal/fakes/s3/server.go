@@ -2,13 +2,15 @@ package s3
 
 import (
 	"encoding/xml"
-	"io"
+	"maps"
 	"net/http"
-	"sort"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/walhop/walhop/internal/fakes/faulty"
 )
 
 // Config shapes a server.
@@ -32,15 +34,11 @@ type Config struct {
 
 // Server is the store. All methods may be called concurrently.
 type Server struct {
-	cfg    Config
-	closed chan struct{}
-	close  sync.Once
+	*faulty.Script[Request, Fault, *Request]
+	cfg Config
 
 	mu       sync.Mutex
 	buckets  map[string]map[string]object
-	fault    func(Request) Fault
-	counts   map[string]int
-	requests []Request
 	sessions map[string]time.Time // by token, until when
 }
 
@@ -60,8 +58,8 @@ func New(cfg Config) *Server {
 		cfg.Session = 5 * time.Minute
 	}
 	s := &Server{
-		cfg: cfg, closed: make(chan struct{}),
-		buckets: map[string]map[string]object{}, counts: map[string]int{}, sessions: map[string]time.Time{},
+		Script: faulty.NewScript[Request, Fault](), cfg: cfg,
+		buckets: map[string]map[string]object{}, sessions: map[string]time.Time{},
 	}
 	for _, bucket := range cfg.Buckets {
 		s.buckets[bucket] = map[string]object{}
@@ -69,24 +67,12 @@ func New(cfg Config) *Server {
 	return s
 }
 
-// Close ends the waits of faults, for good. What serves the handler is closed by itself, afterwards.
-func (s *Server) Close() { s.close.Do(func() { close(s.closed) }) }
-
 // Request is one request as it came over the wire.
 type Request struct {
-	// Op is PutObject, GetObject, HeadObject, DeleteObjects, ListObjectsV2, HeadBucket, CreateSession or Unknown.
-	Op     string
+	faulty.Request // Op is PutObject, GetObject, HeadObject, DeleteObjects, ListObjectsV2, HeadBucket, CreateSession or Unknown
+
 	Bucket string
 	Key    string
-	// Number counts the requests of this Op, from 1.
-	Number int
-	Proto  string
-	Header http.Header
-	// TransferEncoding is empty for a body with a Content-Length.
-	TransferEncoding []string
-	ContentLength    int64
-	// Body is what came, in Requests alone: a fault is chosen before the body is read.
-	Body []byte
 }
 
 // AccessKey is the access key id that signed the request, "" for none.
@@ -99,33 +85,11 @@ func (r Request) AccessKey() string {
 	return key
 }
 
-// Fault sets what chooses the fault of each request; nil is no fault. It runs under the server's lock and must not call
-// the server.
-func (s *Server) Fault(fault func(Request) Fault) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.fault = fault
-}
-
 // SetSkew changes Config.Skew.
 func (s *Server) SetSkew(skew time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.cfg.Skew = skew
-}
-
-// Requests returns what has come so far, in the order of coming.
-func (s *Server) Requests() []Request {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return append([]Request(nil), s.requests...)
-}
-
-// Count is the number of requests of an operation.
-func (s *Server) Count(op string) int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.counts[op]
 }
 
 // Object returns the bytes of an object.
@@ -147,12 +111,7 @@ func (s *Server) Store(bucket, key string, data []byte) {
 func (s *Server) Keys(bucket string) []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	keys := make([]string, 0, len(s.buckets[bucket]))
-	for key := range s.buckets[bucket] {
-		keys = append(keys, key)
-	}
-	sort.Strings(keys)
-	return keys
+	return slices.Sorted(maps.Keys(s.buckets[bucket]))
 }
 
 // problem is an error answer.
@@ -212,54 +171,41 @@ func (s *Server) operationOf(r *http.Request) (op, bucket, key string) {
 	return op, bucket, key
 }
 
-// ServeHTTP answers one request.
-func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	request := Request{Proto: r.Proto, Header: r.Header.Clone(), TransferEncoding: r.TransferEncoding, ContentLength: r.ContentLength}
-	request.Header.Set("Host", r.Host)
-
-	s.mu.Lock()
-	w.Header().Set("Date", time.Now().Add(s.cfg.Skew).UTC().Format(http.TimeFormat))
-	request.Op, request.Bucket, request.Key = s.operationOf(r)
-	s.counts[request.Op]++
-	request.Number = s.counts[request.Op]
-	index := len(s.requests)
-	s.requests = append(s.requests, request)
-	var fault Fault
-	if s.fault != nil {
-		fault = s.fault(request)
-	}
-	s.mu.Unlock()
-
-	answered := fault.before(w, r, s.closed)
-	if answered && !fault.ReadOn {
-		return
-	}
-	body, err := io.ReadAll(r.Body)
-	s.mu.Lock()
-	s.requests[index].Body = body
-	s.mu.Unlock()
-	if answered {
-		return
-	}
-	if err != nil {
-		(&problem{400, "IncompleteBody", "The request body terminated unexpectedly"}).write(w, false)
-		return
-	}
-	if fault.afterBody(w, r) {
-		return
-	}
-	if fault.after() {
-		discard := &discarded{header: http.Header{}}
-		s.answer(discard, r, request, body, fault)
-		fault.afterCommit(w, r)
-		return
-	}
-	s.answer(w, r, request, body, fault)
+// exchange is one request and what becomes of it.
+type exchange struct {
+	server  *Server
+	r       *http.Request
+	request Request
+	fault   Fault
 }
 
-// discarded is where the answer goes that a fault takes away.
-type discarded struct{ header http.Header }
+// ServeHTTP answers one request.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	request := Request{Request: faulty.Came(r)}
+	request.Op, request.Bucket, request.Key = s.operationOf(r)
+	s.mu.Lock()
+	skew := s.cfg.Skew
+	s.mu.Unlock()
+	w.Header().Set("Date", time.Now().Add(skew).UTC().Format(http.TimeFormat))
+	fault, record := s.Begin(&request)
+	faulty.Serve(w, r, fault.course(), &exchange{s, r, request, fault}, record, s.Closed())
+}
 
-func (d *discarded) Header() http.Header         { return d.header }
-func (d *discarded) Write(p []byte) (int, error) { return len(p), nil }
-func (d *discarded) WriteHeader(int)             {}
+// Broken implements faulty.Exchange.
+func (*exchange) Broken(w http.ResponseWriter) {
+	(&problem{400, "IncompleteBody", "The request body terminated unexpectedly"}).write(w, false)
+}
+
+// Answer implements faulty.Exchange.
+func (x *exchange) Answer(w http.ResponseWriter, body []byte) {
+	x.server.mu.Lock()
+	reply, wrong := x.server.carryOut(x.r, x.request, body, x.fault)
+	x.server.mu.Unlock()
+	if wrong != nil {
+		wrong.write(w, x.r.Method == http.MethodHead)
+		return
+	}
+	reply(w) // not under the lock: the client may read slowly, or not at all
+}
+
+type reply func(w http.ResponseWriter)
