@@ -41,6 +41,11 @@ func TestMissingSegment(t *testing.T) {
 		require.EqualValues(t, 10, state.From)
 		require.EqualValues(t, 20, state.To)
 		require.True(t, f.WantsAnswers())
+		var useless *follower.SegmentError
+		require.ErrorAs(t, state.Err, &useless)
+		require.ErrorIs(t, state.Err, walstorage.ErrSegmentNotFound)
+		require.Equal(t, event.Segment.ID, useless.Segment)
+		require.Equal(t, [2]int64{10, 20}, [2]int64{useless.From, useless.To})
 
 		g.after(time.Minute)
 		g.equal(p, log)

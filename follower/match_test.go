@@ -146,6 +146,8 @@ func TestLogEndInsideTheSlice(t *testing.T) {
 				end, _ := log.End()
 				require.Equal(t, test.end, end)
 				require.Equal(t, test.reason, g.fallbacks()[0].Reason)
+				var useless *follower.SegmentError
+				require.ErrorAs(t, g.fallbacks()[0].Err, &useless)
 				require.EqualValues(t, -1, <-asked)
 			})
 		})
@@ -255,7 +257,7 @@ func TestDamagedSegments(t *testing.T) {
 				fallbacks := g.fallbacks()
 				require.Len(t, fallbacks, 1)
 				require.Equal(t, follower.Corrupt, fallbacks[0].Reason)
-				require.ErrorContains(t, fallbacks[0].Err, "")
+				require.ErrorContains(t, fallbacks[0].Err, event.Segment.ID.String())
 				require.Equal(t, 2, g.driver.Calls("Get"), "fetched once more")
 			})
 		})

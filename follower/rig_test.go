@@ -192,12 +192,16 @@ func (g *rig) sealAs(cluster string, id walstorage.SegmentID, parts ...part) []b
 
 func (g *rig) build(cluster string, id walstorage.SegmentID, parts ...part) ([]byte, *segment.Metadata) {
 	g.t.Helper()
-	b, err := segment.NewBuilder(segment.BuilderConfig{Cluster: cluster, TargetBytes: 8 << 20})
+	size := 1
+	for i, p := range parts {
+		if p.bytes == nil {
+			parts[i].bytes = g.read(p.partition, p.from, p.to)
+		}
+		size += len(parts[i].bytes)
+	}
+	b, err := segment.NewBuilder(segment.BuilderConfig{Cluster: cluster, TargetBytes: size})
 	require.NoError(g.t, err)
 	for _, p := range parts {
-		if p.bytes == nil {
-			p.bytes = g.read(p.partition, p.from, p.to)
-		}
 		if p.epoch == 0 {
 			p.epoch, _ = g.leader(p.partition).Epoch()
 			p.start, _ = g.leader(p.partition).EpochStart(p.epoch)

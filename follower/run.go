@@ -170,24 +170,19 @@ func (f *Following) release(used bool) {
 	}
 }
 
-// troubleOf says what an error of the store means (F5, W7). The range goes to the segment's end, or, where the store
-// itself is the trouble, to the leader's.
-func (f *Following) troubleOf(err error, from, to int64) *trouble {
-	t := &trouble{reason: StoreUnavailable, from: from, to: to, err: err}
-	p, _, _ := f.snapshot()
+// reasonOf says what an error of the store means (F5, W7). What an operator has to act on is reported.
+func (f *Following) reasonOf(err error) Reason {
 	switch kind := walstorage.KindOf(err); {
 	case kind == walstorage.ErrSegmentNotFound:
-		t.reason = Missing
-		return t
+		return Missing
 	case isCorrupt(err):
-		t.reason = Corrupt
-		return t
+		return Corrupt
 	case kind == walstorage.ErrAccessDenied, kind == walstorage.ErrBucketNotFound:
-		t.reason = AccessDenied
 		if hook := f.r.cfg.Hooks.ConfigurationError; hook != nil {
 			hook(err)
 		}
+		return AccessDenied
+	default:
+		return StoreUnavailable
 	}
-	t.to = max(to, p.observed)
-	return t
 }

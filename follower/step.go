@@ -61,8 +61,7 @@ func (f *Following) step() outcome {
 	}
 	if !plausible(&entry) {
 		f.release(false)
-		err := corrupt("segment %s of %d bytes cannot hold the slice of %s", entry.ID, entry.ObjectSize, f.partition)
-		return outcome{kind: inTrouble, trouble: &trouble{reason: Corrupt, from: end, to: slice.LastOffset + 1, err: err}}
+		return f.useless(&entry, end, Corrupt, corrupt("an object of %d bytes cannot hold the slice", entry.ObjectSize))
 	}
 	if f.fetch != nil && f.fetch.id != entry.ID {
 		f.release(true)
@@ -81,13 +80,13 @@ func (f *Following) step() outcome {
 	}
 	if err := f.fetch.err; err != nil {
 		f.release(false)
-		return outcome{kind: inTrouble, trouble: f.troubleOf(err, end, slice.LastOffset+1)}
+		return f.useless(&entry, end, f.reasonOf(err), err)
 	}
 	cut, err := f.cut(&entry, end)
 	switch {
 	case errors.Is(err, errMidBatch):
 		f.release(false)
-		return outcome{kind: inTrouble, trouble: &trouble{reason: MidBatch, from: end, to: slice.LastOffset + 1}}
+		return f.useless(&entry, end, MidBatch, err)
 	case err != nil:
 		f.r.fetcher.discard(f.fetch)
 		f.release(false)
@@ -95,9 +94,23 @@ func (f *Following) step() outcome {
 			f.corruptID = entry.ID
 			return outcome{kind: again}
 		}
-		return outcome{kind: inTrouble, trouble: &trouble{reason: Corrupt, from: end, to: slice.LastOffset + 1, err: err}}
+		return f.useless(&entry, end, Corrupt, err)
 	}
 	return f.append(&entry, end, cut)
+}
+
+// useless is the outcome where the entry's segment can't continue the log at end. The range of the trouble goes to the
+// slice's end, or, where the store itself is the trouble, to the leader's.
+func (f *Following) useless(entry *metadata.Entry, end int64, reason Reason, cause error) outcome {
+	err := &SegmentError{
+		Segment: entry.ID, Partition: f.partition, From: end, To: entry.Slice.LastOffset + 1, Err: cause,
+	}
+	t := &trouble{reason: reason, from: end, to: err.To, err: err}
+	if reason == AccessDenied || reason == StoreUnavailable {
+		p, _, _ := f.snapshot()
+		t.to = max(t.to, p.observed)
+	}
+	return outcome{kind: inTrouble, trouble: t}
 }
 
 // entriesAhead is how many entries beyond the next a partition has fetched at once while it catches up.
