@@ -60,7 +60,7 @@ type Answer struct {
 	Err error
 	// LeaderEpoch is the leader's epoch.
 	LeaderEpoch int32
-	// LeaderLEO is the leader's log end offset, for Following.Observe.
+	// LeaderLEO is the leader's log end offset, for Following.Observe. It is -1, as the two offsets below are, with an Err.
 	LeaderLEO int64
 	// HighWatermark and LogStart are the leader's. The follower's broker takes both from here and never from an event
 	// (B3).

@@ -16,26 +16,27 @@ import (
 //
 // An epoch newer than every epoch led or followed is led first, as by [Log.Lead]; an older one, or one that another
 // broker leads, gives [ErrNotLeader]. Bytes that are no whole batches with right CRCs give a [*BatchError] and nothing
-// is appended.
+// is appended. With an error both offsets are -1, so that none can pass for one that was given (Jepsen on Bufstream
+// 0.1.0).
 func (l *Log) Append(ctx context.Context, epoch int32, batches []byte) (first, last int64, err error) {
 	if err := ctx.Err(); err != nil {
-		return 0, 0, err
+		return -1, -1, err
 	}
 	if len(batches) == 0 {
-		return 0, 0, fmt.Errorf("%w: no batches", ErrCorrupt)
+		return -1, -1, fmt.Errorf("%w: no batches", ErrCorrupt)
 	}
 	if err := verify(batches); err != nil {
-		return 0, 0, err
+		return -1, -1, err
 	}
 	l.mu.Lock()
 	defer func() { l.unlockMoved(err == nil) }()
 	if l.role != leading || l.epoch != epoch {
 		if _, err := l.lead(epoch); err != nil {
-			return 0, 0, fmt.Errorf("%w: epoch %d: %w", ErrNotLeader, epoch, err)
+			return -1, -1, fmt.Errorf("%w: epoch %d: %w", ErrNotLeader, epoch, err)
 		}
 	}
 	if err := l.room(batches); err != nil {
-		return 0, 0, err
+		return -1, -1, err
 	}
 	first = l.end
 	scanner := batch.NewScanner(batches)

@@ -1,6 +1,7 @@
 package memory_test
 
 import (
+	"context"
 	"math"
 	"testing"
 
@@ -148,4 +149,39 @@ func TestAppendWithoutOffsetsLeft(t *testing.T) {
 	_, _, err := log.Append(t.Context(), 1, batchtest.Make(0, 0, "a", "b", "c"))
 	assert.ErrorIs(t, err, memory.ErrOutOfOrder)
 	end(t, log, math.MaxInt64-2, -1)
+}
+
+// Jepsen on Bufstream 0.1.0: whatever stops an append, no offset of 0 comes back that could be acknowledged.
+func TestNoOffsetComesWithAnError(t *testing.T) {
+	cancelled, cancel := context.WithCancel(t.Context())
+	cancel()
+	good := batchtest.Make(0, 0, "a", "b", "c")
+	for name, call := range map[string]func(*memory.Log) (first, last int64, err error){
+		"a context that has ended": func(l *memory.Log) (int64, int64, error) { return l.Append(cancelled, 2, good) },
+		"no batches":               func(l *memory.Log) (int64, int64, error) { return l.Append(t.Context(), 2, nil) },
+		"half a batch":             func(l *memory.Log) (int64, int64, error) { return l.Append(t.Context(), 2, good[:70]) },
+		"an epoch that has ended":  func(l *memory.Log) (int64, int64, error) { return l.Append(t.Context(), 1, good) },
+		"no offsets left":          func(l *memory.Log) (int64, int64, error) { return l.Append(t.Context(), 3, good) },
+		"a Lead that is refused": func(l *memory.Log) (int64, int64, error) {
+			start, err := l.Lead(1)
+			return start, start, err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			log, _ := newLog(t, math.MaxInt64-2)
+			_, err := log.Lead(2)
+			require.NoError(t, err)
+
+			first, last, err := call(log)
+
+			require.Error(t, err)
+			assert.EqualValues(t, -1, first)
+			assert.EqualValues(t, -1, last)
+			end(t, log, math.MaxInt64-2, -1)
+		})
+	}
+	log, _ := newLog(t, 0)
+	start, ok := log.EpochStart(7)
+	assert.False(t, ok)
+	assert.EqualValues(t, -1, start)
 }

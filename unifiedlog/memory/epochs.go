@@ -35,7 +35,7 @@ func (c epochCache) latest() int32 {
 func (c epochCache) start(epoch int32) (int64, bool) {
 	i := sort.Search(len(c), func(i int) bool { return c[i].Epoch >= epoch })
 	if i == len(c) || c[i].Epoch != epoch {
-		return 0, false
+		return -1, false
 	}
 	return c[i].Start, true
 }

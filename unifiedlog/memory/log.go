@@ -107,7 +107,7 @@ func (l *Log) lead(epoch int32) (int64, error) {
 	}
 	// The log may hold batches of an epoch that it was never told to lead: AppendRaw put them there.
 	if used := max(l.epoch, l.epochs.latest()); epoch <= used {
-		return 0, fmt.Errorf("%w: %d after %d", ErrEpochUsed, epoch, used)
+		return -1, fmt.Errorf("%w: %d after %d", ErrEpochUsed, epoch, used) // no offset (Jepsen on Bufstream 0.1.0)
 	}
 	l.role, l.epoch = leading, epoch
 	l.epochs.assign(epoch, l.end)
