@@ -315,14 +315,21 @@ func (b *broker) recorded(id segment.TopicIDPartition, _ int32) {
 			lowest = min(lowest, max(end, 0))
 		}
 	}
+	if p.raise(lowest) {
+		b.tracker.Moved(id)
+	}
+}
+
+// raise raises the high watermark, which never falls (KAFKA-16452): consumers have read what lies below. It tells whether
+// it has moved.
+func (p *partition) raise(to int64) bool {
 	for {
 		now := p.highWatermark.Load()
-		if lowest <= now {
-			return
+		if to <= now {
+			return false
 		}
-		if p.highWatermark.CompareAndSwap(now, lowest) {
-			b.tracker.Moved(id)
-			return
+		if p.highWatermark.CompareAndSwap(now, to) {
+			return true
 		}
 	}
 }
@@ -331,6 +338,6 @@ func (b *broker) recorded(id segment.TopicIDPartition, _ int32) {
 func (b *broker) answered(_ int32, a replica.Answer) {
 	if p := b.partition(a.Partition.Key()); p != nil && a.Err == nil && a.Diverging == nil {
 		end, _ := p.log.End()
-		p.highWatermark.Store(min(a.HighWatermark, end))
+		p.raise(min(a.HighWatermark, end))
 	}
 }

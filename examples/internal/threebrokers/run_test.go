@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/walhop/walhop/local"
+	"github.com/walhop/walhop/replica"
 	"github.com/walhop/walhop/walstorage/objectstore"
 )
 
@@ -42,6 +43,36 @@ func TestCompareSeesDifferences(t *testing.T) {
 	require.Equal(t, 1, differing.Differences)
 	require.ErrorContains(t, differing.Err(0), "differ")
 	require.Contains(t, out.String(), "on broker 1 differs from its leader's log")
+}
+
+// KAFKA-16452, aiven/inkless#605 (B3): a follower's high watermark comes from its leader's answers, never lies above its own
+// log's end, never falls, and is not stuck where it was: the next answer raises it.
+func TestHighWatermarkOfAFollower(t *testing.T) {
+	c, err := newCluster(overFiles(t))
+	require.NoError(t, err)
+	defer c.close()
+	require.NoError(t, c.replay(context.Background(), &bytes.Buffer{}))
+	follower := c.all()[0].replicas[1]
+	follower.stop()
+	end, _ := follower.log.End()
+	require.Greater(t, end, int64(4))
+	follower.highWatermark.Store(1) // what an old checkpoint says
+
+	for _, step := range []struct {
+		answer replica.Answer
+		want   int64
+	}{
+		{replica.Answer{HighWatermark: 2}, 2},
+		{replica.Answer{HighWatermark: 0}, 2}, // of a new leader that knows less yet
+		{replica.Answer{HighWatermark: -1, Err: replica.ErrNotLeader}, 2},
+		{replica.Answer{HighWatermark: end, Diverging: &replica.Diverging{}}, 2},
+		{replica.Answer{HighWatermark: 3}, 3},
+		{replica.Answer{HighWatermark: end + 5}, end},
+	} {
+		step.answer.Partition = follower.TopicIDPartition
+		follower.broker.answered(0, step.answer)
+		require.Equal(t, step.want, follower.highWatermark.Load(), "%+v", step.answer)
+	}
 }
 
 // Too little through the store is an error where the caller says so.
