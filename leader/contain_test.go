@@ -44,9 +44,9 @@ func keepsPublishing(g *rig, q *part, lasting, within time.Duration) {
 	}
 }
 
-// Aiven-Open#820 (a), L3, W5: a Put that ignores its context and never returns. StuckAfter past its deadline the segment
-// is given up, and what waited behind it is published; the call keeps its slot and its buffer until it returns, and
-// its late return changes nothing.
+// Aiven-Open/tiered-storage-for-apache-kafka#820 (a), L3, W5: a Put that ignores its context and never returns.
+// StuckAfter past its deadline the segment is given up, and what waited behind it is published; the call keeps its slot
+// and its buffer until it returns, and its late return changes nothing.
 func TestAiven820UploadThatNeverReturns(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		g := newRig(t, nil)
@@ -89,8 +89,8 @@ func TestAiven820UploadThatNeverReturns(t *testing.T) {
 	})
 }
 
-// Aiven-Open#820, L3: every slot stuck is the store down: memory stays bounded, appends go on, and once the calls return
-// so do uploads.
+// Aiven-Open/tiered-storage-for-apache-kafka#820, L3: every slot stuck is the store down: memory stays bounded, appends
+// go on, and once the calls return so do uploads.
 func TestAiven820AllSlotsStuckIsTheStoreDown(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		const target = 16 << 10
@@ -146,8 +146,8 @@ func (p *panicky) Publish(ctx context.Context, events ...*metadata.Event) (int, 
 
 func (p *panicky) Close() error { return nil }
 
-// Aiven-Open#820 (b), L10: a panic in the store or the metadata log is contained, counted and reported; the call is
-// repeated, and once it works nothing is missing.
+// Aiven-Open/tiered-storage-for-apache-kafka#820 (b), L10: a panic in the store or the metadata log is contained, counted
+// and reported; the call is repeated, and once it works nothing is missing.
 func TestAiven820PanicsAreContained(t *testing.T) {
 	for where, which := range map[string]func(p *panicky) *atomic.Bool{
 		"Storage.UploadSegment": func(p *panicky) *atomic.Bool { return &p.storage },
@@ -181,8 +181,9 @@ func TestAiven820PanicsAreContained(t *testing.T) {
 	}
 }
 
-// L10, Aiven-Open#820 (c): a log that panics, hangs or fails is tried again with pauses and reported once; the other
-// partitions publish every tick as if nothing was; and once it works nothing of it is missing.
+// L10, Aiven-Open/tiered-storage-for-apache-kafka#820 (c): a log that panics, hangs or fails is tried again with pauses
+// and reported once; the other partitions publish every tick as if nothing was; and once it works nothing of it is
+// missing.
 func TestL10ALogThatFailsHurtsNobodyElse(t *testing.T) {
 	for name, tc := range map[string]struct {
 		breakIt func(s *scripted)

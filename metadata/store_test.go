@@ -67,11 +67,11 @@ func TestStoreNext(t *testing.T) {
 		{"a gap before the first", "10-19 20-29", 5, "gap 10"},
 		{"a gap between two", "0-9 20-29", 10, "gap 20"},
 		{"an entry of one offset", "7-7", 7, "[7,7] e5 of 0"},
-		{"redpanda#7502: a range repeated in another segment", "0-9 10-19 10-19", 10, "[10,19] e5 of 1"},
-		{"redpanda#7502: overlapping ranges, by offset", "0-9 5-14", 9, "[5,14] e5 of 1"},
-		{"redpanda#7502: before the overlap", "0-9 5-14", 4, "[0,9] e5 of 0"},
-		{"redpanda#7502: a range that covers others", "0-4 5-9 0-14", 5, "[0,14] e5 of 2"},
-		{"redpanda#7502: two that begin alike", "0-9 0-19", 0, "[0,19] e5 of 1"},
+		{"redpanda-data/redpanda#7502: a range repeated in another segment", "0-9 10-19 10-19", 10, "[10,19] e5 of 1"},
+		{"redpanda-data/redpanda#7502: overlapping ranges, by offset", "0-9 5-14", 9, "[5,14] e5 of 1"},
+		{"redpanda-data/redpanda#7502: before the overlap", "0-9 5-14", 4, "[0,9] e5 of 0"},
+		{"redpanda-data/redpanda#7502: a range that covers others", "0-4 5-9 0-14", 5, "[0,14] e5 of 2"},
+		{"redpanda-data/redpanda#7502: two that begin alike", "0-9 0-19", 0, "[0,19] e5 of 1"},
 		{"KAFKA-15388: what follows a gap may be anywhere", "0-9 1000-1009 40-49", 10, "gap 40"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -86,7 +86,7 @@ func TestStoreNext(t *testing.T) {
 	}
 }
 
-// redpanda#7502: what another slice covers takes no room.
+// redpanda-data/redpanda#7502: what another slice covers takes no room.
 func TestStoreKeepsNothingTwice(t *testing.T) {
 	for ranges, kept := range map[string]int{
 		"0-9 0-9": 1, "0-9 0-19 5-14": 1, "5-14 0-19 0-9": 1, "0-9 5-14": 2, "0-4 5-9 10-14 0-14": 1, "0-4 5-9 10-14 3-12": 3,
@@ -173,7 +173,7 @@ func TestStoreNewerEpochsWait(t *testing.T) {
 	assert.Equal(t, metadata.StoreStats{Partitions: 1, Entries: 1, Events: 5, Stale: 1}, store.Stats())
 }
 
-// redpanda#9759: an event of a newer epoch that seems to go back moves nothing that is followed.
+// redpanda-data/redpanda#9759: an event of a newer epoch that seems to go back moves nothing that is followed.
 func TestStoreIgnoresAnEndThatGoesBack(t *testing.T) {
 	store := newStore(t, metadata.StoreConfig{})
 	store.Follow(p0, 1, 5)
@@ -184,7 +184,7 @@ func TestStoreIgnoresAnEndThatGoesBack(t *testing.T) {
 	assert.Equal(t, 1, store.Stats().Waiting)
 }
 
-// franz-go#1364: an event of a deleted topic says nothing about a new one of the same name.
+// twmb/franz-go#1364: an event of a deleted topic says nothing about a new one of the same name.
 func TestStoreTopicIDIsTheIdentity(t *testing.T) {
 	store := newStore(t, metadata.StoreConfig{})
 	old, recreated := p0, p0

@@ -118,8 +118,8 @@ func TestSegmentLivesForRetentionAndGrace(t *testing.T) {
 	}
 }
 
-// KAFKA-17062, and WarpStream on orphans, in walhop's terms: size deletes nothing, and what nobody published ages like all others; a failed
-// delete is retried, and counted.
+// KAFKA-17062, and WarpStream on orphans, in walhop's terms: size deletes nothing, and what nobody published ages like
+// all others; a failed delete is retried, and counted.
 func TestOrphansAgeLikeAllOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		// Given five published segments, and three whose uploads failed as far as their broker knows.
@@ -211,8 +211,8 @@ func TestFailedDeleteIsRetriedAlone(t *testing.T) {
 	})
 }
 
-// chroma-core/chroma#4972 and #5207: a run that is cut off anywhere is finished by the next, and two sweepers at once end
-// in the same state.
+// chroma-core/chroma#4972 and chroma-core/chroma#5207: a run that is cut off anywhere is finished by the next, and two
+// sweepers at once end in the same state.
 func TestRunsMayOverlapAndBeCutOff(t *testing.T) {
 	for n := range 6 {
 		t.Run(fmt.Sprintf("cut off at call %d", n+1), func(t *testing.T) {

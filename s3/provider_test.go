@@ -70,10 +70,11 @@ func TestProviderSettings(t *testing.T) {
 }
 
 // W2: a store of which it is known that its creates are not atomic is refused before any request, by its name, by its
-// endpoint, by an endpoint in the environment, and by that of a ready client. The error says which field, why, and what to do.
+// endpoint, by an endpoint in the environment, and by that of a ready client. The error says which field, why, and what
+// to do.
 func TestProvidersThatAreRefused(t *testing.T) {
 	tests := map[string]struct{ endpoint, advice, source string }{
-		"backblaze-b2": {"https://s3.us-west-004.backblazeb2.com", "another store", "obsidian-s3-sync-and-backup#78"},
+		"backblaze-b2": {"https://s3.us-west-004.backblazeb2.com", "another store", "sathinduga/obsidian-s3-sync-and-backup#78"},
 		"google-xml":   {"https://storage.googleapis.com", "package gcs", "request-preconditions"},
 		"alibaba-oss":  {"https://oss-eu-central-1.aliyuncs.com", "another store", "tobi/walgit#67"},
 	}

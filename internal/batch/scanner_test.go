@@ -109,7 +109,8 @@ func TestNegativeSpanNeverGoesBack(t *testing.T) {
 	assert.Zero(t, h, "no header comes with the error, so nobody can advance by it")
 }
 
-// segmentio/kafka-go#1438 and its siblings IBM/sarama#1225 and kafka-protocol-rs#156: the count sizes nothing.
+// segmentio/kafka-go#1438 and its siblings IBM/sarama#1225 and kafka-protocol-rs/kafka-protocol-rs#156: the count sizes
+// nothing.
 func TestCountIsNotTrusted(t *testing.T) {
 	huge := batchtest.V1()
 	binary.BigEndian.PutUint32(huge[57:], math.MaxInt32)

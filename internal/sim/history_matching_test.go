@@ -48,7 +48,7 @@ func TestC3NoAppendBeforeTheGate(t *testing.T) {
 }
 
 // C4, R11: a slice's epoch is that of the Lead under which its first byte was read (L4); Resign and Lead close it, and
-// nobody else's bytes are touched (redpanda#4007, second case).
+// nobody else's bytes are touched (redpanda-data/redpanda#4007, second case).
 func TestC4EpochOfTheRead(t *testing.T) {
 	t.Parallel()
 	cfg := Config{Replicas: [][]int32{{1, 2, 3}, {1, 2, 3}}, Leader: lingering(800 * time.Millisecond), Follower: lingers(800 * time.Millisecond)}

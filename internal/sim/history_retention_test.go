@@ -115,7 +115,7 @@ func TestR13Clocks(t *testing.T) {
 	})
 }
 
-// A reader that loses the race with a delete falls back (F5, pulsar#13219).
+// A reader that loses the race with a delete falls back (F5, apache/pulsar#13219).
 func TestRetentionRace(t *testing.T) {
 	t.Parallel()
 	history(t, "a delete that races a reader", Config{}, func(t *testing.T, c *Cluster) {

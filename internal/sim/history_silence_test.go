@@ -12,8 +12,9 @@ import (
 	"github.com/walhop/walhop/metadata/memlog"
 )
 
-// C2, litestream#1515: a follower that lacks something and hears nothing must not stand still for ever. Two rules see to that: Follow
-// begins with one ordinary fetch (F6), and an Observe that shows the leader ahead counts down to Stalled (F6).
+// C2, benbjohnson/litestream#1515: a follower that lacks something and hears nothing must not stand still for ever. Two
+// rules see to that: Follow begins with one ordinary fetch (F6), and an Observe that shows the leader ahead counts down
+// to Stalled (F6).
 
 // soon is enough for an ordinary fetch, and far below StallAfter.
 const soon = 100 * time.Millisecond

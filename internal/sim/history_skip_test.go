@@ -137,7 +137,8 @@ func backAtTheStoreWith(t *testing.T, c *Cluster, part *Partition) {
 }
 
 // H3: the event is an envelope around exactly the object's index; its sequence is taken when it is first handed to
-// Publish (L3). What can never be stored wedges nothing behind it (tiered-storage-for-apache-kafka#820, inkless#260).
+// Publish (L3). What can never be stored wedges nothing behind it (Aiven-Open/tiered-storage-for-apache-kafka#820,
+// aiven/inkless#260).
 func TestH3SequenceOrderAndGivenUpSegments(t *testing.T) {
 	t.Parallel()
 	history(t, "H3(1)", Config{Replicas: [][]int32{{1, 2, 3}, {1, 2, 3}}}, func(t *testing.T, c *Cluster) {
@@ -315,7 +316,7 @@ func TestR12Sequences(t *testing.T) {
 	})
 }
 
-// N4, L6, redpanda#4007: small ones: what lands late, what a zombie writes.
+// N4, L6, redpanda-data/redpanda#4007: small ones: what lands late, what a zombie writes.
 func TestN4LateLandingsAndZombies(t *testing.T) {
 	t.Parallel()
 	history(t, "N4 uploads that time out and land later", Config{}, func(t *testing.T, c *Cluster) {

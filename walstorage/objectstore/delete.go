@@ -89,8 +89,8 @@ func unique(ids []walstorage.SegmentID) []walstorage.SegmentID {
 	return kept
 }
 
-// deleteBatch deletes one batch, and repeats what failed and may go better another time, and only that (report 36).
-// stop is not nil if the batches that follow are not to be tried, and says why.
+// deleteBatch deletes one batch, and repeats what failed and may go better another time, and only that
+// (Opndrive/opndrive#73). stop is not nil if the batches that follow are not to be tried, and says why.
 func (r *request) deleteBatch(pending []walstorage.SegmentID) (failures []walstorage.DeleteFailure, stop error) {
 	m := r.o.m
 	var l leg
@@ -137,7 +137,7 @@ func (r *request) deleteBatch(pending []walstorage.SegmentID) (failures []walsto
 				return failures, nil // the next batch sees for itself if the context has ended
 			}
 		case len(pending) == 1 && errors.Is(err, walstorage.ErrSegmentNotFound):
-			return failures, nil // from a store that minds (report 49)
+			return failures, nil // from a store that minds (yandex/ch-backup#69)
 		case !r.retryable(err):
 			if r.ctx.Err() != nil || errors.Is(err, walstorage.ErrClosed) {
 				stop = err

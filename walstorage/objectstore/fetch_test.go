@@ -76,7 +76,7 @@ func TestFetchRanges(t *testing.T) {
 	})
 }
 
-// aws-sdk-go#4510, D12, J11: a body that ends early is fetched again, and never returned as it is.
+// aws/aws-sdk-go#4510, D12, J11: a body that ends early is fetched again, and never returned as it is.
 func TestShortBodyIsFetchedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		manager, driver := newManager(t, objectstore.Config{}, memory.Config{})

@@ -236,8 +236,8 @@ func TestProbeThatIsCancelled(t *testing.T) {
 	})
 }
 
-// Aiven#820: a driver that ignores its context while it is the probe holds its own call (W5), and not all the others: a
-// probe that is overdue counts as lost, and the next one goes out.
+// Aiven-Open/tiered-storage-for-apache-kafka#820: a driver that ignores its context while it is the probe holds its own
+// call (W5), and not all the others: a probe that is overdue counts as lost, and the next one goes out.
 func TestProbeThatNeverReturns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		manager, driver := newManager(t, objectstore.Config{GateFailures: 1, ProbeMin: time.Second, ProbeMax: time.Second, MaxRetryTime: 2 * time.Hour}, memory.Config{})

@@ -69,8 +69,8 @@ func TestListIsCompleteWhateverThePages(t *testing.T) {
 		"pages of two (E8)":                 {memory.Config{PageSize: 2}, 5, 3},
 		"1,001 keys (E10)":                  {memory.Config{}, 1001, 2},
 		"2,500 keys (E10)":                  {memory.Config{}, 2500, 3},
-		"lance#3771: shuffled":              {memory.Config{PageSize: 3, Shuffle: 11}, 10, 4},
-		"lance#3771: shuffled, overlapping": {memory.Config{PageSize: 3, Shuffle: 12, Overlap: true}, 10, 4},
+		"lance-format/lance#3771: shuffled":              {memory.Config{PageSize: 3, Shuffle: 11}, 10, 4},
+		"lance-format/lance#3771: shuffled, overlapping": {memory.Config{PageSize: 3, Shuffle: 12, Overlap: true}, 10, 4},
 		"overlapping":                       {memory.Config{PageSize: 3, Overlap: true}, 10, 4},
 		"the store tells no time":           {memory.Config{NoStored: true}, 3, 1},
 	}
@@ -93,7 +93,7 @@ func TestListIsCompleteWhateverThePages(t *testing.T) {
 	}
 }
 
-// lance#3771: the order really is another one, or the case above shows nothing.
+// lance-format/lance#3771: the order really is another one, or the case above shows nothing.
 func TestShuffledListIsNotSorted(t *testing.T) {
 	manager, driver := newManager(t, objectstore.Config{}, memory.Config{Shuffle: 11})
 	fill(driver.Store(), 10)

@@ -52,8 +52,8 @@ func TestPanicOfTheDriver(t *testing.T) {
 	}
 }
 
-// Aiven#820 (a), W5, L3: a driver that ignores its context and never returns holds its own call, which keeps its buffer,
-// and no other; its late return changes nothing.
+// Aiven-Open/tiered-storage-for-apache-kafka#820 (a), W5, L3: a driver that ignores its context and never returns holds
+// its own call, which keeps its buffer, and no other; its late return changes nothing.
 func TestDriverThatNeverReturns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		manager, driver := newManager(t, objectstore.Config{}, memory.Config{})

@@ -96,7 +96,7 @@ func (r *request) do(l *leg, g *gate, call string, timeout time.Duration, run fu
 const maxPanics = 3
 
 // retryable tells whether the same request may be answered if it is sent again: after ErrUnavailable, and after a panic
-// of the driver a few times (report 12).
+// of the driver a few times (Aiven-Open/tiered-storage-for-apache-kafka#820).
 func (r *request) retryable(err error) bool {
 	if errors.Is(err, walstorage.ErrUnavailable) {
 		return true

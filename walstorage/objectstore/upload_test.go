@@ -65,22 +65,22 @@ func TestLostAnswerToACreate(t *testing.T) {
 		"C11: the answer is lost, and the Stat is busy at first": {
 			nil, script{{ErrAfter: busy()}}, script{{Err: busy()}, {Err: busy()}}, nil, ours, 2, 3,
 		},
-		"C13, opendal#6741: conflict, try again": {
+		"C13, apache/opendal#6741: conflict, try again": {
 			nil, script{{Err: busy()}}, nil, nil, ours, 2, 0,
 		},
-		"opendal#6741: exists is final": {
+		"apache/opendal#6741: exists is final": {
 			theirs, script{{Err: exists}}, nil, walstorage.ErrSegmentExists, theirs, 1, 1,
 		},
-		"google-cloud-go#6547: 503, then stored": {
+		"googleapis/google-cloud-go#6547: 503, then stored": {
 			nil, script{{Err: busy()}}, nil, nil, ours, 2, 0,
 		},
-		"google-cloud-go#6547: exists, and the Stat finds nothing": {
+		"googleapis/google-cloud-go#6547: exists, and the Stat finds nothing": {
 			nil, script{{Err: exists}}, nil, nil, ours, 2, 1,
 		},
-		"google-cloud-go#6547: exists, and the Stat finds nothing, twice": {
+		"googleapis/google-cloud-go#6547: exists, and the Stat finds nothing, twice": {
 			nil, script{{Err: exists}, {Err: exists}}, script{{Err: missing}, {Err: missing}}, nil, ours, 3, 2,
 		},
-		"distribution#4571: applied and reported as failed, twice": {
+		"distribution/distribution#4571: applied and reported as failed, twice": {
 			nil, script{{ErrAfter: busy()}, {ErrAfter: busy()}}, nil, nil, ours, 3, 1,
 		},
 		"lands late, before the create is repeated": {
@@ -176,7 +176,7 @@ func TestLostAnswerAndCancelled(t *testing.T) {
 	})
 }
 
-// opendal#6741: a store that says "try again" for ever gives ErrUnavailable within the limit, never "exists".
+// apache/opendal#6741: a store that says "try again" for ever gives ErrUnavailable within the limit, never "exists".
 func TestConflictForEverIsUnavailable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		manager, driver := newManager(t, objectstore.Config{MaxAttempts: 4}, memory.Config{})
@@ -382,7 +382,7 @@ func TestCancelledUploadLandsLater(t *testing.T) {
 	})
 }
 
-// drive9#845 with the same id again: the late arrival never changes what was stored meanwhile.
+// mem9-ai/drive9#845 with the same id again: the late arrival never changes what was stored meanwhile.
 func TestLateArrivalNeverOverwrites(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		manager, driver := newManager(t, objectstore.Config{}, memory.Config{})
