@@ -159,3 +159,41 @@ func TestEveryBitFlipOfASharedSegment(t *testing.T) {
 		}
 	})
 }
+
+// F3, and Jepsen on NATS 2.12.1: a stored segment that is cut off, wherever is corrupt and never short data; nothing of it is
+// appended.
+func TestEveryCutAtRest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newRig(t, nil)
+		defer g.close()
+		size := 1
+		for cut := 0; cut < size; cut++ {
+			p := partitionOf(int32(cut))
+			g.fetcher.set(nil, false)
+			log, f := g.at100(p)
+			g.after(10 * time.Millisecond)
+			g.fetcher.set(func(int) error { return errRefused }, false)
+			object, event := g.seal(part{partition: p, bytes: batchtest.V1(), from: 100, epoch: 5, start: 100})
+			size = len(object)
+			g.driver.Store().Put(g.keyOf(event.Segment.ID), object[:cut], time.Now())
+			g.announce(event)
+			g.after(100 * time.Millisecond)
+
+			state := f.State()
+			require.Equal(t, follower.Corrupt, state.Reason, "cut at %d: %v", cut, state.Err)
+			var useless *follower.SegmentError
+			require.ErrorAs(t, state.Err, &useless, "cut at %d", cut)
+			require.Equal(t, event.Segment.ID, useless.Segment)
+			require.Zero(t, log.Size(), "cut at %d", cut)
+			g.forget(f)
+		}
+		require.Zero(t, g.r.Stats().Appends)
+	})
+}
+
+// keyOf is where the segment is stored.
+func (g *rig) keyOf(id walstorage.SegmentID) string {
+	keys, err := walstorage.NewKeys("", cluster)
+	require.NoError(g.t, err)
+	return keys.Key(id)
+}

@@ -59,6 +59,25 @@ func TestMissingSegment(t *testing.T) {
 	})
 }
 
+// KafScale/platform#112, redpanda-data/redpanda#12093: what lies in the store and no event names, an orphan or something
+// foreign, moves no log's end. Nobody lists: positions come from events alone.
+func TestObjectWithoutEvent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, p, log, f := follows(t, nil)
+		defer g.close()
+		g.produce(p, 2)
+		from, to := g.append(p, 3)
+		orphan, event := g.seal(part{partition: p, from: from, to: to})
+		g.store(orphan, event)
+		g.driver.Store().Put(cluster+"/1/README", []byte("foreign"), time.Now())
+		g.after(time.Minute)
+		end, _ := log.End()
+		require.EqualValues(t, 2, end)
+		require.Equal(t, follower.Replicating, f.State().Kind)
+		require.Zero(t, g.driver.Calls("List"))
+	})
+}
+
 // KafScale/platform#112, W7, N3: unavailable for a while is no gap, missing and refused are different things, and every
 // reason ends in a fallback.
 func TestReasonOfTheStore(t *testing.T) {

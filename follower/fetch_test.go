@@ -51,6 +51,69 @@ func TestParallelFetchOrderedAppend(t *testing.T) {
 	})
 }
 
+// redpanda-data/redpanda#29810, F4: the fetch of the second of three fails once. Nothing of the third is appended before the
+// second is there, and the third is not fetched again.
+func TestOrderWhenAFetchFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, p, log, _ := follows(t, nil)
+		defer g.close()
+		gate := make(chan struct{})
+		second := 0
+		g.driver.Fault(func(call storemem.Call) storemem.Fault {
+			if call.Method != "Get" || call.Number != 2 && call.Number <= 3 {
+				return storemem.Fault{}
+			}
+			if second++; second == 1 {
+				return storemem.Fault{Err: walstorage.NewError(walstorage.ErrUnavailable, nil)}
+			}
+			return storemem.Fault{Wait: gate}
+		})
+		for range 3 {
+			g.produce(p, 10)
+			g.after(time.Microsecond)
+		}
+		g.after(100 * time.Millisecond)
+		end, _ := log.End()
+		require.EqualValues(t, 10, end)
+		require.Positive(t, g.r.Stats().ParkedBytes)
+		close(gate)
+		g.after(10 * time.Millisecond)
+		g.equal(p, log)
+		require.Equal(t, 4, g.driver.Calls("Get"))
+		require.Empty(t, g.fallbacks())
+	})
+}
+
+// AutoMQ/automq#2377: the order of segments is never taken from their names. A leader whose clock runs backwards gives
+// each segment an id that sorts below the one before; the offsets in the events count.
+func TestOrderIsNotTakenFromNames(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, p, log, _ := follows(t, nil)
+		defer g.close()
+		gate := make(chan struct{})
+		g.driver.Fault(func(storemem.Call) storemem.Fault { return storemem.Fault{Wait: gate} })
+		now := time.Now()
+		var before string
+		for n := range 5 {
+			from, to := g.append(p, 3)
+			id, err := walstorage.NewSegmentID(leaderID, 0, now.Add(-time.Duration(n)*time.Hour), g.random)
+			require.NoError(t, err)
+			if n > 0 {
+				require.Less(t, g.keyOf(id), before)
+			}
+			before = g.keyOf(id)
+			object, md := g.build(cluster, id, part{partition: p, from: from, to: to})
+			g.driver.Store().Put(before, object, now)
+			g.announce(&metadata.Event{ObjectSize: int64(len(object)), Segment: *md})
+		}
+		close(gate)
+		g.after(100 * time.Millisecond)
+		g.equal(p, log)
+		require.Empty(t, g.fallbacks())
+		require.EqualValues(t, 5, g.r.Stats().Appends)
+	})
+}
+
 // N1, F4: parked segments fill the bound while the lowest one's fetch has failed once. It is admitted all the same, and the
 // parked ones yield.
 func TestParkingDoesNotDeadlock(t *testing.T) {

@@ -2,6 +2,7 @@ package follower_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -9,10 +10,12 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/walhop/walhop/follower"
 	"github.com/walhop/walhop/internal/batch/batchtest"
+	"github.com/walhop/walhop/metadata"
 	"github.com/walhop/walhop/metadata/memlog"
 	"github.com/walhop/walhop/unifiedlog/memory"
 	"github.com/walhop/walhop/walstorage/segment"
@@ -162,6 +165,90 @@ func TestFollowsWithoutMetadataLog(t *testing.T) {
 		require.Len(t, g.fallbacks(), 1)
 		require.Equal(t, follower.Stalled, g.fallbacks()[0].Reason)
 	})
+}
+
+// lateLog is a metadata log that can't be read before it is ready.
+type lateLog struct {
+	metadata.Log
+	ready chan struct{} // closed when it is
+	waits bool          // Subscribe waits for that, else it fails
+	calls atomic.Int32
+}
+
+var errNotReady = errors.New("not ready")
+
+func (l *lateLog) Subscribe(ctx context.Context, from metadata.Position) (metadata.Subscription, error) {
+	l.calls.Add(1)
+	if l.waits {
+		select {
+		case <-l.ready:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	select {
+	case <-l.ready:
+		return l.Log.Subscribe(ctx, from)
+	default:
+		return nil, errNotReady
+	}
+}
+
+// KAFKA-19523, KAFKA-19599, KAFKA-19425: a metadata log that is not ready yet says nothing about what there is to
+// replicate, so the ordinary fetch replicates it (F6). Whoever waits is not in a loop without pause, it is told to the
+// operator, and once the log is ready the next event is used.
+func TestMetadataLogThatIsNotReadyYet(t *testing.T) {
+	for name, waits := range map[string]bool{"it fails": false, "it does not answer": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				log, failures := &lateLog{ready: make(chan struct{}), waits: waits}, atomic.Int32{}
+				g := newRig(t, func(c *follower.Config) {
+					log.Log, c.Metadata = c.Metadata, log
+					c.Hooks.MetadataError = func(err error) {
+						assert.ErrorIs(t, err, errNotReady)
+						failures.Add(1)
+					}
+				})
+				defer g.close()
+				p, own := partitionOf(0), newLog()
+				g.lead(p, 1)
+				g.append(p, 5)
+				f := g.follow(p, 1, own)
+				ctx, cancel := context.WithCancel(context.Background())
+				defer cancel()
+				g.report(ctx, f, 10*time.Millisecond)
+
+				// given a minute in which nothing can be read of the log
+				g.after(2 * time.Second)
+				g.equal(p, own)
+				for range 58 {
+					g.append(p, 1)
+					g.after(time.Second)
+				}
+				if waits {
+					require.EqualValues(t, 1, log.calls.Load())
+				} else {
+					require.Less(t, log.calls.Load(), int32(130), "about two a second")
+					require.Equal(t, log.calls.Load(), failures.Load())
+				}
+				require.Less(t, g.fetcher.count(), 80)
+
+				// when it is ready
+				close(log.ready)
+				g.after(2 * time.Second)
+				g.equal(p, own)
+				for range 70 {
+					g.produce(p, 1)
+					g.after(time.Second)
+				}
+
+				// then the store is used, and nothing was missed
+				g.equal(p, own)
+				require.Equal(t, follower.Replicating, f.State().Kind)
+				require.Positive(t, g.r.Stats().Batches)
+			})
+		})
+	}
 }
 
 // F6, F7: a diverging report shuts the gate whenever it comes, also between a fallback for another reason and its fetch.

@@ -306,6 +306,49 @@ func TestLargeBatch(t *testing.T) {
 	})
 }
 
+// S2, F8: a batch is opaque. What its producer has written into it, be it odd, passes from the store into the log byte for
+// byte: a payload that its codec can't read (twmb/franz-go#854), counts that fit nothing (KAFKA-6554,
+// segmentio/kafka-go#1438), a checksum of zero (redpanda-data/redpanda#4113), every combination of attributes with the
+// timestamps, producer fields and checksum that belong to it (redpanda-data/redpanda#27671), producer sequences that jump
+// and repeat (KAFKA-6003).
+func TestOddBatchesAreAppendedUntouched(t *testing.T) {
+	given := map[string][]byte{}
+	for _, name := range []string{"V1", "V4", "V6", "V7", "V8", "V10"} {
+		given[name] = batchtest.Vectors()[name]
+	}
+	var all, jumps []byte
+	for attributes := range int16(64) {
+		spec := batchtest.NewSpec(100+int64(attributes), 5, "value")
+		spec.Attributes = attributes
+		spec.ProducerID, spec.ProducerEpoch, spec.BaseSequence = int64(attributes), 3, 9
+		all = append(all, spec.Bytes()...)
+	}
+	for i, of := range []struct {
+		producer int64
+		sequence int32
+	}{{7, 40}, {7, 90}, {7, 90}, {9, 0}} {
+		spec := batchtest.NewSpec(100+int64(i), 5, "value")
+		spec.ProducerID, spec.BaseSequence = of.producer, of.sequence
+		jumps = append(jumps, spec.Bytes()...)
+	}
+	given["every attribute"], given["sequences"] = all, jumps
+	for name, bytes := range given {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				g, p := newRig(t, nil), partitionOf(0)
+				defer g.close()
+				log, _ := g.at100(p)
+				g.after(10 * time.Millisecond)
+				g.fetcher.set(func(int) error { return errRefused }, false)
+				g.publish(part{partition: p, bytes: bytes, from: 100, epoch: 5, start: 100})
+				g.after(10 * time.Millisecond)
+				require.Equal(t, bytes, log.Bytes(100))
+				require.Empty(t, g.fallbacks())
+			})
+		})
+	}
+}
+
 // F3: what is stored under the segment's key must be the segment that the event names, in every respect: of the cluster,
 // with the id, and with the topic's slice.
 func TestAnotherSegmentUnderTheKey(t *testing.T) {

@@ -60,19 +60,19 @@ func TestListIsCompleteWhateverThePages(t *testing.T) {
 		segments int
 		pages    int
 	}{
-		"nothing (E1)":                      {memory.Config{}, 0, 1},
-		"one page":                          {memory.Config{}, 10, 1},
-		"an exact page (E9)":                {memory.Config{PageSize: 10}, 10, 1},
-		"an exact page and one (E9)":        {memory.Config{PageSize: 10}, 11, 2},
-		"an exact page less one (E9)":       {memory.Config{PageSize: 10}, 9, 1},
-		"pages of one (E8)":                 {memory.Config{PageSize: 1}, 4, 4},
-		"pages of two (E8)":                 {memory.Config{PageSize: 2}, 5, 3},
-		"1,001 keys (E10)":                  {memory.Config{}, 1001, 2},
-		"2,500 keys (E10)":                  {memory.Config{}, 2500, 3},
+		"nothing (E1)":                                   {memory.Config{}, 0, 1},
+		"one page":                                       {memory.Config{}, 10, 1},
+		"an exact page (E9)":                             {memory.Config{PageSize: 10}, 10, 1},
+		"an exact page and one (E9)":                     {memory.Config{PageSize: 10}, 11, 2},
+		"an exact page less one (E9)":                    {memory.Config{PageSize: 10}, 9, 1},
+		"pages of one (E8)":                              {memory.Config{PageSize: 1}, 4, 4},
+		"pages of two (E8)":                              {memory.Config{PageSize: 2}, 5, 3},
+		"1,001 keys (E10)":                               {memory.Config{}, 1001, 2},
+		"2,500 keys (E10)":                               {memory.Config{}, 2500, 3},
 		"lance-format/lance#3771: shuffled":              {memory.Config{PageSize: 3, Shuffle: 11}, 10, 4},
 		"lance-format/lance#3771: shuffled, overlapping": {memory.Config{PageSize: 3, Shuffle: 12, Overlap: true}, 10, 4},
-		"overlapping":                       {memory.Config{PageSize: 3, Overlap: true}, 10, 4},
-		"the store tells no time":           {memory.Config{NoStored: true}, 3, 1},
+		"overlapping":                                    {memory.Config{PageSize: 3, Overlap: true}, 10, 4},
+		"the store tells no time":                        {memory.Config{NoStored: true}, 3, 1},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
