@@ -17,7 +17,7 @@ import (
 // and the segment id. So what can go wrong with keys goes wrong with places.
 var keyCases = []testCase{
 	{
-		id: "G1", priority: 1, rule: "W2",
+		id: "G1", priority: 1, rule: "W2", // redpanda-data/redpanda#10560
 		title: "places may be named with every character that is allowed, in any position",
 		costs: "A cluster whose name holds that character cannot use the store, or shares a place with another one.",
 		run: func(c *T) {
@@ -31,7 +31,7 @@ var keyCases = []testCase{
 		},
 	},
 	{
-		id: "G2", priority: 1, rule: "W2",
+		id: "G2", priority: 1, rule: "W2", // redpanda-data/redpanda#10560
 		title: "names that are written in several ways, or quoted on the wire, are refused or are places of their own",
 		costs: "Two clusters whose names the store takes for the same share a place: each deletes and reads the other's segments.",
 		run: func(c *T) {

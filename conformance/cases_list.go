@@ -92,7 +92,7 @@ var listCases = []testCase{
 		},
 	},
 	{
-		id: "E7", priority: 1, rule: "W10",
+		id: "E7", priority: 1, rule: "W10", // thanos-io/thanos#1331
 		title: "a list sees every upload and delete that has returned before it, on any handle",
 		run: func(c *T) {
 			one, two := c.open(), c.open()

@@ -17,7 +17,9 @@ import (
 	storemem "github.com/walhop/walhop/walstorage/objectstore/memory"
 )
 
-// benbjohnson/litestream#1515, F5: of three segments the middle one is missing. The range that it held comes from the
+// benbjohnson/litestream#1515, benbjohnson/litestream#959, benbjohnson/litestream#1458, redpanda-data/redpanda#12093,
+// KAFKA-15388, F5: of three segments the middle one is missing, deleted too early by a rule of the bucket (WarpStream on
+// object cleanup) or never stored. The range that it held comes from the
 // leader, it is reported once, nothing of the third is appended before, and the third comes from the store.
 func TestMissingSegment(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

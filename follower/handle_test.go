@@ -252,7 +252,7 @@ func TestClose(t *testing.T) {
 	})
 }
 
-// twmb/franz-go#1364: a topic of the same name and another id is another topic.
+// twmb/franz-go#1364, KAFKA-15130: a topic of the same name and another id is another topic.
 func TestRecreatedTopic(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, p, log, f := follows(t, nil)

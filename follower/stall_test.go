@@ -105,8 +105,8 @@ func TestHungGet(t *testing.T) {
 	})
 }
 
-// F6: in one epoch the leader's end only grows. An answer that was overtaken by another one, or by an ordinary fetch, does
-// not hide what the leader is known to have, and a standstill is counted on from where it began.
+// F6, estuary/flow#3092: in one epoch the leader's end only grows. An answer that was overtaken by another one, or by an
+// ordinary fetch, does not hide what the leader is known to have, and a standstill is counted on from where it began.
 func TestOvertakenAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, p, log, f := follows(t, nil)

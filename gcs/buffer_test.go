@@ -14,10 +14,11 @@ import (
 	"github.com/walhop/walhop/walstorage"
 )
 
-// L7, W5: a buffer is its owner's again when the upload has returned. 1,500 uploads are cancelled at whatever moment, over
-// pipes that hold nothing, so that it is often in the middle of the body, over sockets and over TLS; the server reads, or
-// answers first and goes on reading. The race detector sees no touch, and neither an object nor what came over the wire
-// holds a byte that was written afterwards. Nor is an object the half of an upload (W1).
+// googleapis/google-cloud-go#6816, googleapis/google-cloud-go#1161, googleapis/google-cloud-go#4167, L7, W5: a buffer is
+// its owner's again when the upload has returned. 1,500 uploads are cancelled at whatever moment, over pipes that hold
+// nothing, so that it is often in the middle of the body, over sockets and over TLS; the server reads, or answers first
+// and goes on reading. The race detector sees no touch, and neither an object nor what came over the wire holds a byte
+// that was written afterwards. Nor is an object the half of an upload (W1).
 func TestBufferAfterACancelledUpload(t *testing.T) {
 	const cancels = 500 // over each of the three
 	over := map[string]func(t *testing.T) (*fake.Server, gcs.Config){

@@ -210,7 +210,8 @@ func TestRetryAfter(t *testing.T) {
 	}
 }
 
-// C9 to C15, J19 (W2): whatever becomes of the answer to a create, it ends with the truth, and "not now" is no "exists".
+// googleapis/google-cloud-go#6547, googleapis/java-storage#1453, C9 to C15, J19 (W2): whatever becomes of the answer to a
+// create, it ends with the truth, and "not now" is no "exists".
 func TestCreate(t *testing.T) {
 	busy := fake.Fault{Status: 429, Reason: "rateLimitExceeded"}
 	conflict := fake.Fault{Status: 409, Reason: "conflict"}
@@ -225,6 +226,7 @@ func TestCreate(t *testing.T) {
 		stats    int
 	}{
 		"429, 200":                     {script: []fake.Fault{busy}, creates: 2},
+		"503, 200":                     {script: []fake.Fault{{Status: 503, Reason: "backendError"}}, creates: 2},
 		"409, 200":                     {script: []fake.Fault{conflict}, creates: 2},
 		"409 for ever":                 {script: []fake.Fault{conflict, conflict, conflict}, attempts: 3, kind: walstorage.ErrUnavailable, creates: 3},
 		"412, other bytes":             {stored: "other", kind: walstorage.ErrSegmentExists, creates: 1, stats: 1},

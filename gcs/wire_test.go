@@ -134,7 +134,8 @@ func TestWireFormOfTheOtherOperations(t *testing.T) {
 	assert.Regexp(t, `^nextPageToken,prefixes,items\((name|size|timeCreated)(,(name|size|timeCreated)){2}\)$`, requests[2].Query.Get("fields"))
 }
 
-// K6: what is gzip comes back as it was put.
+// K6, googleapis/google-cloud-go#1800, fsouza/fake-gcs-server#1226: what is gzip comes back as it was put, in ranges too, and
+// its checksum is that of the bytes as they are.
 func TestGzipStaysGzip(t *testing.T) {
 	_, url := serve(t, fake.Config{})
 	driver := open(t, config(url))
@@ -143,6 +144,11 @@ func TestGzipStaysGzip(t *testing.T) {
 	dst := make([]byte, len(data))
 	require.NoError(t, driver.Get(t.Context(), "k", 0, dst))
 	assert.Equal(t, data, dst)
+	require.NoError(t, driver.Get(t.Context(), "k", 5, dst[:7]))
+	assert.Equal(t, data[5:12], dst[:7])
+	object, err := driver.Stat(t.Context(), "k")
+	require.NoError(t, err)
+	assert.Equal(t, checksum(data), object.CRC32C)
 }
 
 // The variable that the SDK takes an emulator's address from changes nothing: what is configured counts.

@@ -15,7 +15,8 @@ import (
 	"github.com/walhop/walhop/walstorage/segment"
 )
 
-// L7: a Lead begins at its epoch's start; what lies below is for the followers' first fetch.
+// L7, redpanda-data/redpanda#9759: a Lead begins at its epoch's start, which its own log tells and no view of what was
+// published before, so the end never seems to go back; what lies below is for the followers' first fetch.
 func TestL7LeadBeginsAtItsEpochsStart(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		g := newRig(t, nil)

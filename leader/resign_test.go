@@ -139,8 +139,9 @@ func TestL4BytesOfAReadThatALeadOvertookAreDropped(t *testing.T) {
 	})
 }
 
-// redpanda-data/redpanda#4007: what a leader has sealed is published unchanged, under the epochs captured then, whatever
-// it leads by then: object key and event name one broker epoch, and the slice the leader epoch of its bytes.
+// redpanda-data/redpanda#4007, redpanda-data/redpanda#11892, redpanda-data/redpanda#10242: what a leader has sealed is
+// published unchanged, under the epochs captured then, whatever it leads by then: object key and event name one broker
+// epoch, and the slice the leader epoch of its bytes.
 func TestRedpanda4007EpochsAreCapturedOnce(t *testing.T) {
 	for name, after := range map[string]func(g *rig, p *part) *part{
 		"another broker leads now": func(_ *rig, p *part) *part {

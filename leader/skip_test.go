@@ -232,8 +232,8 @@ func TestL11SkipsAreJittered(t *testing.T) {
 	assert.Greater(t, len(moments), 4)
 }
 
-// H2, apache/pulsar#13219, L11: the log start moves past what is about to be read. No segment claims what is gone, and the
-// next one declares where it begins.
+// H2, apache/pulsar#13219, redpanda-data/redpanda#4624, L11: the log start moves past what is about to be read. No
+// segment claims what is gone, and the next one declares where it begins.
 func TestPulsar13219LogStartMovesPastTheCursor(t *testing.T) {
 	for _, moves := range []string{"before the read", "while reading", "before the read, and the log does not mind"} {
 		t.Run(moves, func(t *testing.T) {

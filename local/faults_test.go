@@ -129,7 +129,8 @@ func TestUploadFailsAtEachStep(t *testing.T) {
 	}
 }
 
-// loonfs/loonfs#377, W2: an upload under a key that is taken leaves the old content at every step that fails.
+// loonfs/loonfs#377, google/go-cloud#645, W2: an upload under a key that is taken leaves the old content at every step
+// that fails.
 func TestUploadToTakenKeyFailsAtEachStep(t *testing.T) {
 	for _, call := range []string{"create", "write", "sync", "link", "remove", "syncdir", "close", "lock"} {
 		t.Run(call, func(t *testing.T) {
@@ -247,7 +248,7 @@ func TestTemporaryGoneBeforeLink(t *testing.T) {
 	require.NoError(t, put(t.Context(), d, faultNew, "new"))
 }
 
-// W7, N11 for the calls that read and delete.
+// W7, N11, git-lfs/git-lfs#5676 for the calls that read and delete.
 func TestReadsAndDeletesFail(t *testing.T) {
 	for _, call := range []struct {
 		name string

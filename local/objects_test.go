@@ -89,7 +89,7 @@ func TestShortRead(t *testing.T) {
 	require.ErrorIs(t, d.Get(t.Context(), "c/r.wal", 0, make([]byte, 100)), walstorage.ErrUnavailable)
 }
 
-// B5, W1, loonfs/loonfs#377: readers that never stop see nothing or the whole.
+// B5, W1, loonfs/loonfs#377, delta-io/delta-rs#360: readers that never stop see nothing or the whole.
 func TestReadersSeeNothingOrTheWhole(t *testing.T) {
 	root := t.TempDir()
 	d, reader := newDriver(t, Config{Root: root}), newDriver(t, Config{Root: root, ReadOnly: true})

@@ -15,8 +15,9 @@ import (
 	"github.com/walhop/walhop/walstorage"
 )
 
-// W3, N1, Jepsen on NATS 2.12.1, loonfs/loonfs#377: acknowledged is only what was written, synced, linked, and its
-// directory synced, in this order, and nothing is renamed or removed on the way but the temporary.
+// W3, N1, Jepsen on NATS 2.12.1, nats-io/nats-server#7564, loonfs/loonfs#377: acknowledged is only what was written,
+// synced, linked, and its directory synced, in this order, and nothing is renamed or removed on the way but the
+// temporary.
 func TestOrderOfCalls(t *testing.T) {
 	// given a directory that an earlier upload has made
 	d, steps := newStepDriver(t, t.TempDir())

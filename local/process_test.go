@@ -243,8 +243,9 @@ func TestUploadBesideDeletesOfAnotherProcess(t *testing.T) {
 	}
 }
 
-// N7, N8, loonfs/loonfs#377: SIGKILL in the middle of an upload. While the process lives its temporary is not touched,
-// however old; after its death it is invisible, is swept when it is old, and the segment is whole or absent.
+// N7, N8, loonfs/loonfs#377, kopia/kopia#5157: SIGKILL in the middle of an upload. While the process lives its temporary
+// is not touched, however old; after its death it is invisible, is swept when it is old, and the segment is whole or
+// absent.
 func TestKillDuringUpload(t *testing.T) {
 	for _, variant := range []struct {
 		step   string // the child is stopped before this call

@@ -52,7 +52,7 @@ func apply(store *metadata.Store, epoch int32, ranges string) {
 	}
 }
 
-// M5, F2: what Next says.
+// M5, F2: what Next says. What lies below all that is known is no "nothing there" (aiven/inkless#666).
 func TestStoreNext(t *testing.T) {
 	for _, tt := range []struct {
 		name, ranges string
@@ -173,7 +173,8 @@ func TestStoreNewerEpochsWait(t *testing.T) {
 	assert.Equal(t, metadata.StoreStats{Partitions: 1, Entries: 1, Events: 5, Stale: 1}, store.Stats())
 }
 
-// redpanda-data/redpanda#9759: an event of a newer epoch that seems to go back moves nothing that is followed.
+// redpanda-data/redpanda#9759, estuary/flow#3092: an event of a newer epoch that seems to go back moves nothing that is
+// followed.
 func TestStoreIgnoresAnEndThatGoesBack(t *testing.T) {
 	store := newStore(t, metadata.StoreConfig{})
 	store.Follow(p0, 1, 5)
@@ -184,7 +185,8 @@ func TestStoreIgnoresAnEndThatGoesBack(t *testing.T) {
 	assert.Equal(t, 1, store.Stats().Waiting)
 }
 
-// twmb/franz-go#1364: an event of a deleted topic says nothing about a new one of the same name.
+// twmb/franz-go#1364, redpanda-data/redpanda#4466, KAFKA-15130: an event of a deleted topic says nothing about a new one
+// of the same name.
 func TestStoreTopicIDIsTheIdentity(t *testing.T) {
 	store := newStore(t, metadata.StoreConfig{})
 	old, recreated := p0, p0

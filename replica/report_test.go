@@ -286,8 +286,50 @@ func TestDivergingReport(t *testing.T) {
 	})
 }
 
-// B3, Jepsen on Bufstream 0.1.0: what refuses a report is told to the broker, and no offset with it; out of range counts as diverging, and the report is repeated at a
-// bounded pace until the reason is gone.
+// KAFKA-15510, B1: an answer with nothing in it, or one that refuses, changes nothing of what the follower reports: the epoch
+// of the last batch is read from its log each time, with the end that it belongs to.
+func TestEmptyAnswerKeepsTheEpoch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		// Given a follower of epoch 6 whose last batch is of epoch 5, and a leader that has nothing new in epoch 6.
+		x := newPair(t, time.Millisecond)
+		x.led.append(t)
+		require.NoError(t, copyTo(x.led, x.log, 1))
+		settle(10 * time.Millisecond)
+		x.leader.change(func() { x.led.epoch = 6 })
+		_, err := x.led.log.Lead(6)
+		require.NoError(t, err)
+		x.follower.follow(t, x.p, 6, x.log)
+		settle(10 * time.Millisecond)
+		before := len(x.net.sent())
+
+		// When a minute brings empty answers, and some that refuse.
+		for n := range 60 {
+			x.leader.change(func() {
+				if x.led.epoch = 6; n%4 == 0 {
+					x.led.epoch = 7
+				}
+			})
+			x.leader.tracker.Moved(x.p)
+			x.follower.reporter.Moved(x.p)
+			settle(time.Second)
+		}
+
+		// Then every report says the same.
+		reports := 0
+		for _, m := range x.net.sent()[before:] {
+			for _, report := range m.Parts {
+				assert.EqualValues(t, 6, report.LeaderEpoch)
+				assert.EqualValues(t, 1, report.LogEndOffset)
+				assert.EqualValues(t, 5, report.LastEpoch)
+				reports++
+			}
+		}
+		assert.Greater(t, reports, 10)
+	})
+}
+
+// B3, Jepsen on Bufstream 0.1.0: what refuses a report is told to the broker, and no offset with it; out of range counts
+// as diverging, and the report is repeated at a bounded pace until the reason is gone.
 func TestRefusedReport(t *testing.T) {
 	tests := map[string]struct {
 		given    func(x *pair)

@@ -85,8 +85,8 @@ func sweep(t *testing.T, s *retention.Sweeper) retention.Result {
 	return result
 }
 
-// apache/pulsar#13219: a segment lives for Retention plus Grace, to the second, and a reader that holds it at 59:59 keeps
-// what it reads.
+// apache/pulsar#13219, benbjohnson/litestream#224: a segment lives for Retention plus Grace, to the second, and a reader
+// that holds it at 59:59 keeps what it reads.
 func TestSegmentLivesForRetentionAndGrace(t *testing.T) {
 	tests := map[string]struct {
 		grace time.Duration
@@ -118,8 +118,9 @@ func TestSegmentLivesForRetentionAndGrace(t *testing.T) {
 	}
 }
 
-// KAFKA-17062, and WarpStream on orphans, in walhop's terms: size deletes nothing, and what nobody published ages like
-// all others; a failed delete is retried, and counted.
+// KAFKA-17062, KAFKA-17428, KAFKA-19981, redpanda-data/redpanda#12093, and WarpStream on object cleanup, in walhop's terms:
+// size deletes nothing, a failed upload is not cleaned up after, and what nobody published ages like all others; a failed
+// delete is retried, and counted.
 func TestOrphansAgeLikeAllOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		// Given five published segments, and three whose uploads failed as far as their broker knows.
@@ -142,6 +143,7 @@ func TestOrphansAgeLikeAllOthers(t *testing.T) {
 		b.driver.Fault(nil)
 		time.Sleep(time.Minute)
 		require.Len(t, b.ids(), 8)
+		assert.Zero(t, b.driver.Calls("Delete"), "what has failed may still land, and be what a retry finds")
 		assert.Zero(t, sweep(t, s).Deleted)
 
 		// When the hour has passed and the store refuses two deletes.
@@ -161,6 +163,22 @@ func TestOrphansAgeLikeAllOthers(t *testing.T) {
 			assert.Zero(t, result.Deleted)
 		}
 		assert.Equal(t, 8, sweep(t, s).Deleted)
+		assert.Empty(t, b.ids())
+	})
+}
+
+// KAFKA-16511: the age of a segment is all that counts. No epoch is looked up, so none can be too old to be found: what
+// was stored in broker epochs of long ago, or in one that is not known yet, goes with the rest.
+func TestAnyEpochAges(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBucket(t)
+		for _, epoch := range []int64{0, 1, 7, 1 << 40, math.MaxInt64} {
+			id, err := walstorage.NewSegmentID(1, epoch, time.Now(), b.random)
+			require.NoError(t, err)
+			require.NoError(t, b.UploadSegment(t.Context(), id, []byte("segment")))
+		}
+		time.Sleep(time.Hour + 5*time.Minute)
+		assert.Equal(t, 5, sweep(t, b.sweeper()).Deleted)
 		assert.Empty(t, b.ids())
 	})
 }

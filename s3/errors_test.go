@@ -151,7 +151,8 @@ func TestRetryAfter(t *testing.T) {
 	}
 }
 
-// apache/opendal#6741 (C13), J19: 409 is tried again, 412 is "exists", and a conflict that does not end is no "exists".
+// apache/opendal#6741, apache/arrow-rs-object-store#852 (C13), J19: 409 is tried again, 412 is "exists", and a conflict
+// that does not end is no "exists".
 func TestConflictIsNotExists(t *testing.T) {
 	conflict := fake.Fault{Status: 409, Code: "ConditionalRequestConflict"}
 	exists := fake.Fault{Status: 412, Code: "PreconditionFailed"}
@@ -196,8 +197,8 @@ func TestConflictIsNotExists(t *testing.T) {
 	}
 }
 
-// aws/aws-sdk-go-v2#2038, J10: each attempt sends the same bytes, over http, where the body is read twice for the
-// signature, and over https.
+// aws/aws-sdk-go-v2#2038, aws/aws-sdk-go-v2#1108, aws/aws-sdk-go-v2#1667, J10: each attempt sends the same bytes, over
+// http, where the body is read twice for the signature, and over https.
 func TestEachAttemptSendsTheSameBytes(t *testing.T) {
 	over := map[string]func(t *testing.T) (*fake.Server, s3.Config){
 		"http": func(t *testing.T) (*fake.Server, s3.Config) {
@@ -233,7 +234,8 @@ func TestEachAttemptSendsTheSameBytes(t *testing.T) {
 	}
 }
 
-// aws/aws-sdk-go-v2#3007, J24: a store that refuses today's checksums works with NoChecksum and only so.
+// aws/aws-sdk-go-v2#3007, aws/aws-sdk-go-v2#3003, google/go-cloud#3535, google/go-cloud#3634, fleetdm/fleet#47850,
+// activepieces/activepieces#14115, J24: a store that refuses today's checksums works with NoChecksum and only so.
 func TestOldStore(t *testing.T) {
 	for name, noChecksum := range map[string]bool{"NoChecksum": true, "default": false} {
 		t.Run(name, func(t *testing.T) {
@@ -261,8 +263,8 @@ func TestWrongChecksumIsRefused(t *testing.T) {
 	assert.Empty(t, server.Keys(bucket))
 }
 
-// W9, Opndrive/opndrive#73: an answer to a delete is read key by key; one that names a key nowhere, as an error document under status 200
-// does, has not deleted it.
+// W9, Opndrive/opndrive#73: an answer to a delete is read key by key; one that names a key nowhere, as an error document
+// under status 200 does, has not deleted it.
 func TestDeleteReadsEachKey(t *testing.T) {
 	const document = `<?xml version="1.0" encoding="UTF-8"?><Error><Code>InternalError</Code><Message>again</Message></Error>`
 	tests := map[string]struct {
@@ -384,8 +386,8 @@ func TestBrokenLists(t *testing.T) {
 	}
 }
 
-// aws/aws-sdk-go#4510, J11, J15 (W6): a body that ends early, stalls, or is of another range is tried again and never
-// passes.
+// aws/aws-sdk-go#4510, aws/aws-sdk-js-v3#8098, versity/versitygw#1004, J11, J15 (W6): a body that ends early, stalls, or
+// is of another range is tried again and never passes.
 func TestBrokenReads(t *testing.T) {
 	tests := map[string]fake.Fault{
 		"short, length promised":  {Truncate: 600},
@@ -448,7 +450,7 @@ type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// aws/aws-sdk-go#4510: a reader that returns bytes and the end together loses nothing.
+// aws/aws-sdk-go#4510, cockroachdb/cockroach#57745: a reader that returns bytes and the end together loses nothing.
 func TestBytesTogetherWithTheEnd(t *testing.T) {
 	c := config("http://fake.invalid")
 	c.HTTPClient = &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {

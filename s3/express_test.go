@@ -27,7 +27,8 @@ func express(t *testing.T) (*fake.Server, s3.Config) {
 }
 
 // A directory bucket: Warm makes the session, every request is in it, and uploads, reads, deletes and lists, which come
-// in no order (lance-format/lance#3771, W10), do what they do elsewhere.
+// in no order (lance-format/lance#3771, eclipse-store/store#224, benbjohnson/litestream#1529, W10), do what they do
+// elsewhere.
 func TestDirectoryBucket(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server, c := express(t)

@@ -57,7 +57,8 @@ var allowed = []string{
 	"X-Amz-Content-Sha256", "X-Amz-Date", "X-Amz-Security-Token",
 }
 
-// J24: over TLS, where the SDK's own choice is chunks with a trailer, an upload is one request with a plain body.
+// J24, AutoMQ/automq#3206: over TLS, where the SDK's own choice is chunks with a trailer, an upload is one request with a
+// plain body.
 func TestWireFormOverTLS(t *testing.T) {
 	data := []byte("whole record batches")
 	tests := map[string]struct {

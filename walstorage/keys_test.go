@@ -61,6 +61,8 @@ func TestKeysAreShortEnoughForEveryStore(t *testing.T) {
 	assert.Equal(t, id, parsed)
 }
 
+// redpanda-data/redpanda#10560: a key holds only characters that no store quotes, signs or stores in another way: letters,
+// digits, and of the rest those few that are allowed.
 func TestNewKeysRefuses(t *testing.T) {
 	tests := map[string]struct{ prefix, cluster, names string }{
 		"no cluster":                   {"", "", "Cluster"},

@@ -102,7 +102,7 @@ func TestVectors(t *testing.T) {
 	}
 }
 
-// KAFKA-6554: with a negative span the next offset must never fall below the base.
+// KAFKA-6554, IBM/sarama#1026: with a negative span the next offset must never fall below the base.
 func TestNegativeSpanNeverGoesBack(t *testing.T) {
 	h, err := batch.ParseHeader(batchtest.V5())
 	require.ErrorIs(t, err, batch.ErrCorrupt)
@@ -142,7 +142,8 @@ func TestCountIsNotTrusted(t *testing.T) {
 	}
 }
 
-// segmentio/kafka-go#621: progress comes from the batch's last offset, so a jump forward is a legal gap.
+// segmentio/kafka-go#621, segmentio/kafka-go#423: progress comes from the batch's last offset, so a jump forward is a
+// legal gap.
 func TestCompactionGap(t *testing.T) {
 	found, tail, err := scan(join(batchtest.V8(), batchtest.Make(250, 5, "after the gap")))
 	require.NoError(t, err)
@@ -182,7 +183,8 @@ func TestOldFormats(t *testing.T) {
 	}
 }
 
-// twmb/franz-go#854: a partial tail is recognised from the header, wherever it is cut, and is no corruption.
+// twmb/franz-go#854, confluentinc/librdkafka#5581: a partial tail is recognised from the header, wherever it is cut, and
+// is no corruption.
 func TestPartialTail(t *testing.T) {
 	one := batchtest.V1()
 	for cut := range len(one) {

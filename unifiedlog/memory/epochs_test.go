@@ -112,7 +112,7 @@ func TestTruncateTo(t *testing.T) {
 	})
 }
 
-// R5: after a purge the log tells no epoch; after a rebuild from tiered storage an empty log tells one.
+// R5, KAFKA-15695: after a purge the log tells no epoch; after a rebuild from tiered storage an empty log tells one.
 func TestEndAfterPurgeAndRebuild(t *testing.T) {
 	log, _ := newLog(t, 0)
 	lead(t, log, 1, 2)

@@ -12,6 +12,7 @@ import (
 	"github.com/walhop/walhop/unifiedlog/memory"
 )
 
+// aiven/inkless#666: an offset below the log's start is told from the log's end, where there is nothing yet.
 func TestReadWholeBatches(t *testing.T) {
 	// Given batches [0,2) [2,4) [4,6) [6,8), of one size.
 	log, _ := newLog(t, 0)

@@ -93,8 +93,8 @@ func TestDeleteInBatches(t *testing.T) {
 	})
 }
 
-// yandex/ch-backup#69, F2, F3: what is not there counts as deleted, also where the store or its driver minds; a missing
-// bucket does not.
+// yandex/ch-backup#69, apache/opendal#2941, minio/minio#9981, F2, F3: what is not there counts as deleted, also where the
+// store or its driver minds; a missing bucket does not.
 func TestDeleteIsIdempotent(t *testing.T) {
 	missing := walstorage.NewError(walstorage.ErrSegmentNotFound, errors.New("404"))
 	keyErr := func(err error) func(string) error {

@@ -16,7 +16,7 @@ import (
 	"github.com/walhop/walhop/walstorage/objectstore/memory"
 )
 
-// W6, fluree/db#1712: the edges of a range, pinned, with the number of requests that each may cost.
+// W6, fluree/db#1712, Eventual-Inc/Daft#4688: the edges of a range, pinned, with the number of requests that each may cost.
 func TestFetchRanges(t *testing.T) {
 	content := []byte("0123456789")
 	stored, absent, invalid := segment(1), segment(2), walstorage.SegmentID{BrokerID: -1}
@@ -76,7 +76,7 @@ func TestFetchRanges(t *testing.T) {
 	})
 }
 
-// aws/aws-sdk-go#4510, D12, J11: a body that ends early is fetched again, and never returned as it is.
+// aws/aws-sdk-go#4510, aws/aws-sdk-go#1242, D12, J11: a body that ends early is fetched again, and never returned as it is.
 func TestShortBodyIsFetchedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		manager, driver := newManager(t, objectstore.Config{}, memory.Config{})

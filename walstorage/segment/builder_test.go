@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/walhop/walhop/internal/batch"
 	"github.com/walhop/walhop/internal/batch/batchtest"
 	"github.com/walhop/walhop/internal/configtest"
 	"github.com/walhop/walhop/walstorage"
@@ -112,7 +113,8 @@ func TestPositionsAreRunningSums(t *testing.T) {
 	assert.Equal(t, id, md.ID)
 }
 
-// Whatever the sizes, the order of the appends and their number for each partition: what comes out is what went in (S2).
+// apache/pulsar#1738: whatever the sizes, the order of the appends and their number for each partition: what comes out is
+// what went in (S2).
 func TestRandomSegments(t *testing.T) {
 	for seed := range uint64(100) {
 		random := rand.New(rand.NewPCG(seed, 1))
@@ -209,6 +211,27 @@ func TestLegalVectorsPass(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, data, split(t, object)[p.Key()], name)
 	}
+}
+
+// Aiven-Open/tiered-storage-for-apache-kafka#762: batches are found by their own headers, and no index of positions is
+// rounded. However small they are, and however many share a slice, each comes out as it went in, and none as a part of
+// another.
+func TestBatchesAreNeverMerged(t *testing.T) {
+	b := newBuilder(t, BuilderConfig{})
+	p := partition(topicA, "a", 0)
+	var given [][]byte
+	for n := range int64(200) {
+		given = append(given, batchtest.Make(100+n, 5, "x"))
+	}
+	mustAppend(t, b, Run{Partition: p, LeaderEpoch: 5, Base: 100}, join(given...))
+	object, _, err := b.Seal(segmentID(t, 1, 1, 1), nil)
+	require.NoError(t, err)
+
+	var found [][]byte
+	for s := batch.NewScanner(split(t, object)[p.Key()]); s.Next(); {
+		found = append(found, s.Bytes())
+	}
+	assert.Equal(t, given, found)
 }
 
 // segmentio/kafka-go#621: a jump inside a slice is a legal compaction gap; the index declares the whole range (S4).

@@ -48,7 +48,8 @@ func requireCorrupt(t *testing.T, err error, at string, n int) {
 	require.NotEmpty(t, corrupt.Reason)
 }
 
-// K4: an object that is cut off is found out, wherever it is cut, at a frame border too. So is one with bytes too many.
+// K4, Jepsen on NATS 2.12.1: an object that is cut off is found out, wherever it is cut, at a frame border too. So is one
+// with bytes too many.
 func TestTruncatedObject(t *testing.T) {
 	object, md := smallObject(t)
 	require.NoError(t, readAll(object))
@@ -60,7 +61,7 @@ func TestTruncatedObject(t *testing.T) {
 	requireCorrupt(t, readAll(object[1:]), "begins at", 1)
 }
 
-// K3, K9: any flipped bit is found out, and told as corruption.
+// K3, K9, Jepsen on NATS 2.12.1: any flipped bit is found out, and told as corruption.
 func TestFlippedBits(t *testing.T) {
 	object, _ := smallObject(t)
 	for bit := range len(object) * 8 {
