@@ -266,7 +266,14 @@ func compareAge(a, b walstorage.SegmentInfo) int {
 	)
 }
 
+// maxHalvings bounds how often in a run a set that was refused as a whole is halved. Ten find one segment in a batch.
+const maxHalvings = 20
+
 // delete deletes the segments and those that were left by earlier runs, in their order. What fails stays pending.
+//
+// There are stores that refuse a whole request because of one segment in it that is locked (versity/versitygw#1567). The
+// same oldest segments come first in every run, so what is refused as a whole is halved, and a refusal does not keep the
+// run from what follows: else one lock would keep all others from being deleted, for ever.
 func (s *Sweeper) delete(ctx context.Context, t *territory, expired []walstorage.SegmentInfo, result *Result) error {
 	// A full list names those that are pending once more.
 	todo := append(t.pending, expired...)
@@ -274,38 +281,67 @@ func (s *Sweeper) delete(ctx context.Context, t *territory, expired []walstorage
 	todo = slices.CompactFunc(todo, func(a, b walstorage.SegmentInfo) bool { return a.ID == b.ID })
 	t.pending = nil
 	var errs []error
+	var sets [][]walstorage.SegmentInfo
+	for batch := range slices.Chunk(todo, deleteBatch) {
+		sets = append(sets, batch)
+	}
 	ids := make([]walstorage.SegmentID, 0, min(len(todo), deleteBatch))
-	for len(todo) > 0 {
-		batch := todo[:min(len(todo), deleteBatch)]
-		todo = todo[len(batch):]
+	for halvings := maxHalvings; len(sets) > 0; {
+		set := sets[0]
+		sets = sets[1:]
 		ids = ids[:0]
-		for i := range batch {
-			ids = append(ids, batch[i].ID)
+		for i := range set {
+			ids = append(ids, set[i].ID)
 		}
 		err := s.deleteSegments(ctx, ids)
 		failed := failures(err, ids)
-		for i := range batch {
-			if failed[batch[i].ID] {
-				t.pending = append(t.pending, batch[i])
+		whole := len(failed) == len(set)
+		if whole && len(set) > 1 && halvings > 0 && refused(err) {
+			halvings--
+			sets = append(sets, set[:len(set)/2], set[len(set)/2:])
+			continue
+		}
+		for i := range set {
+			if failed[set[i].ID] {
+				t.pending = append(t.pending, set[i])
 				continue
 			}
 			result.Deleted++
-			result.Bytes += batch[i].Size
+			result.Bytes += set[i].Size
 		}
 		if err != nil {
 			errs = append(errs, fmt.Errorf("retention: delete of broker %d: %w", t.broker, err))
 		}
-		if len(failed) == len(batch) {
+		if whole && !refused(err) {
 			// The store is down, or the run is cancelled: the rest would fare no better.
-			t.pending = append(t.pending, todo...)
+			for _, rest := range sets {
+				t.pending = append(t.pending, rest...)
+			}
 			break
 		}
 	}
+	slices.SortFunc(t.pending, compareAge)
 	if len(t.pending) > maxPending {
 		t.pending = t.pending[:maxPending]
 		t.full = time.Time{}
 	}
 	return errors.Join(errs...)
+}
+
+// refused tells whether a store that works has answered, and would not: it was not down, and the run not cancelled.
+func refused(err error) bool {
+	var answer *walstorage.Error
+	if !errors.As(err, &answer) {
+		return false
+	}
+	for _, other := range []error{
+		walstorage.ErrUnavailable, walstorage.ErrBucketNotFound, walstorage.ErrClosed, context.Canceled, context.DeadlineExceeded,
+	} {
+		if errors.Is(err, other) {
+			return false
+		}
+	}
+	return true
 }
 
 // failures returns which of the segments a DeleteSegments call did not delete (W9, Opndrive/opndrive#73).

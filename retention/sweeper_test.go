@@ -148,10 +148,8 @@ func TestOrphansAgeLikeAllOthers(t *testing.T) {
 
 		// When the hour has passed and the store refuses two deletes.
 		time.Sleep(time.Hour + 5*time.Minute)
-		failures := 2
 		b.driver.Fault(func(c memory.Call) memory.Fault {
-			if c.Method == "Delete" && failures > 0 {
-				failures--
+			if c.Method == "Delete" {
 				return memory.Fault{Err: walstorage.NewError(walstorage.ErrAccessDenied, nil)}
 			}
 			return memory.Fault{}
@@ -162,6 +160,7 @@ func TestOrphansAgeLikeAllOthers(t *testing.T) {
 			assert.Equal(t, 8, result.Pending)
 			assert.Zero(t, result.Deleted)
 		}
+		b.driver.Fault(nil)
 		assert.Equal(t, 8, sweep(t, s).Deleted)
 		assert.Empty(t, b.ids())
 	})
@@ -227,6 +226,68 @@ func TestFailedDeleteIsRetriedAlone(t *testing.T) {
 		assert.Equal(t, [][]string{{locked}}, asked)
 		assert.Empty(t, b.ids())
 	})
+}
+
+// versity/versitygw#1567: a store that refuses a whole request because of one segment in it that is locked. The locked ones
+// are left and named, all others are deleted, with a bounded number of requests more in each run.
+func TestOneLockedSegmentKeepsNoOther(t *testing.T) {
+	tests := map[string]struct {
+		locked   []int // of 2,500, in the order of their ages
+		runs     int
+		requests int // of the first run
+	}{
+		"none":          {nil, 1, 3},
+		"the oldest":    {[]int{0}, 1, 3 + 18},
+		"in the middle": {[]int{1234}, 1, 3 + 20},
+		"the newest":    {[]int{2499}, 1, 3 + 18},
+		"two":           {[]int{3, 4}, 1, 3 + 20},
+		"two apart":     {[]int{3, 2000}, 2, 3 + 36},
+		"many":          {[]int{1, 200, 700, 1100, 1800, 2001, 2400}, 8, 3 + 40},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := newBucket(t)
+				keys, err := walstorage.NewKeys("", "c")
+				require.NoError(t, err)
+				locked := map[string]bool{}
+				var want []walstorage.SegmentID
+				for n := range 2500 {
+					if id := b.upload(1, time.Now().Add(time.Duration(n)*time.Millisecond)); slices.Contains(test.locked, n) {
+						locked[keys.Key(id)] = true
+						want = append(want, id)
+					}
+				}
+				b.driver.Fault(func(c memory.Call) memory.Fault {
+					if c.Method == "Delete" && slices.ContainsFunc(c.Keys, func(key string) bool { return locked[key] }) {
+						return memory.Fault{Err: walstorage.NewError(walstorage.ErrAccessDenied, errors.New("object lock"))}
+					}
+					return memory.Fault{}
+				})
+				time.Sleep(2 * time.Hour)
+				s := b.sweeper()
+				for run := range test.runs {
+					before := b.driver.Calls("Delete")
+					result, err := s.Sweep(t.Context())
+					assert.Equal(t, len(locked) > 0, errors.Is(err, walstorage.ErrAccessDenied))
+					assert.Equal(t, len(b.ids()), result.Pending)
+					assert.LessOrEqual(t, b.driver.Calls("Delete")-before, 3+40)
+					if run == 0 {
+						assert.Equal(t, test.requests, b.driver.Calls("Delete"))
+					}
+				}
+				assert.ElementsMatch(t, want, b.ids())
+
+				// and what comes of age later goes all the same
+				b.upload(1, time.Now())
+				time.Sleep(2 * time.Hour)
+				for range 2 {
+					_, _ = s.Sweep(t.Context())
+				}
+				assert.ElementsMatch(t, want, b.ids())
+			})
+		})
+	}
 }
 
 // chroma-core/chroma#4972 and chroma-core/chroma#5207: a run that is cut off anywhere is finished by the next, and two
@@ -406,12 +467,12 @@ func TestStoreDownEndsTheRun(t *testing.T) {
 		time.Sleep(2 * time.Hour)
 		b.driver.Fault(func(c memory.Call) memory.Fault {
 			if c.Method == "Delete" && c.Number > 1 {
-				return memory.Fault{Err: walstorage.NewError(walstorage.ErrAccessDenied, nil)}
+				return memory.Fault{Err: walstorage.NewError(walstorage.ErrBucketNotFound, nil)}
 			}
 			return memory.Fault{}
 		})
 		result, err := s.Sweep(t.Context())
-		assert.ErrorIs(t, err, walstorage.ErrAccessDenied)
+		assert.ErrorIs(t, err, walstorage.ErrBucketNotFound)
 		assert.Equal(t, 1000, result.Deleted)
 		assert.Equal(t, 1500, result.Pending)
 		b.driver.Fault(nil)
