@@ -173,8 +173,8 @@ func TestRetryAfter(t *testing.T) {
 }
 
 // apache/opendal#6741, Azure/Azurite#1543, distribution/distribution#4571, Azure/azure-sdk-for-go#24027, rclone/rclone#7590,
-// Azure/azure-sdk-for-net#45510 (C9, C10, C13): here "exists" is itself a 409; one
-// that asks to try again is no "exists"; and a create whose answer was lost is settled by the object that is there.
+// Azure/azure-sdk-for-net#45510 (C9, C10, C13): here "exists" is itself a 409; one that asks to try again is no "exists";
+// and a create whose answer was lost is settled by the object that is there.
 func TestConflictAndLostAnswer(t *testing.T) {
 	conflict := fake.Fault{Status: 409, Code: "SystemInUse"}
 	exists := fake.Fault{Status: 409, Code: "BlobAlreadyExists"}

@@ -38,6 +38,7 @@ var phases = []string{
 	"inside publish", // Publish has begun
 }
 
+// Jepsen on Bufstream 0.1.0, WarpStream on object cleanup, redpanda-data/redpanda#8959:
 // given a leader that is a process of its own over plain files, and two followers here, when it is killed again and again
 // in the midst of its work and comes back with the next broker and leader epoch, then no segment whose upload returned is
 // lost or partial (W1, W3), and the followers converge on the leader's files, byte for byte (Q14: an orphan, never an
