@@ -310,7 +310,7 @@ func TestLargeBatch(t *testing.T) {
 // byte: a payload that its codec can't read (twmb/franz-go#854), counts that fit nothing (KAFKA-6554,
 // segmentio/kafka-go#1438), a checksum of zero (redpanda-data/redpanda#4113), every combination of attributes with the
 // timestamps, producer fields and checksum that belong to it (redpanda-data/redpanda#27671), producer sequences that jump
-// and repeat (KAFKA-6003).
+// and repeat (KAFKA-6003), and one producer repeating itself beside another (apache/kafka#2910).
 func TestOddBatchesAreAppendedUntouched(t *testing.T) {
 	given := map[string][]byte{}
 	for _, name := range []string{"V1", "V4", "V6", "V7", "V8", "V10"} {
