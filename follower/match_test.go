@@ -26,7 +26,8 @@ func follows(t *testing.T, change func(*follower.Config)) (*rig, segment.TopicID
 	return g, p, log, f
 }
 
-// F1: an entry of an older epoch is stale, one of a newer epoch waits until the broker says so.
+// F1, redpanda-data/redpanda#4007: an entry of an older epoch is stale, whatever it holds; one of a newer epoch waits until
+// the broker says so.
 func TestOnlyTheFollowedEpoch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newRig(t, nil)
