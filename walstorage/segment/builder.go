@@ -172,10 +172,13 @@ func (b *Builder) Reset() {
 // Buffer returns the free end of the staging buffer, at least need bytes long, for a log to read into; nil if it is
 // shorter than that: seal first. While the segment is empty the buffer grows for a batch that is larger than TargetBytes
 // (S3), up to MaxBytes; nil then means that no segment can hold need bytes. The buffer is valid until the next call of
-// Append, Seal or Reset; what was read into it and not appended is overwritten by the next read.
+// Buffer, Append, Seal or Reset; what was read into it and not appended is overwritten by the next read.
 func (b *Builder) Buffer(need int) []byte {
 	if b.sealed {
 		return nil
+	}
+	if b.used == 0 && b.limit > b.cfg.TargetBytes && b.limit != need {
+		b.stage, b.limit = b.base, b.cfg.TargetBytes // it grew for a batch that was not taken
 	}
 	if free := b.free(); len(free) >= max(need, 1) {
 		return free
@@ -206,8 +209,11 @@ func (b *Builder) free() []byte {
 // or more; in the latter case the slice is closed, too, and the run goes on in the next segment.
 func (b *Builder) Append(run Run, n int) (Appended, error) {
 	appended := Appended{Next: run.Base}
-	if b.sealed || n < 0 || n > b.limit-b.used {
-		return appended, invalid("n is %d, the buffer has %d bytes", n, len(b.Buffer(0)))
+	if b.sealed {
+		return appended, invalid("the segment is sealed already")
+	}
+	if n < 0 || n > b.limit-b.used {
+		return appended, invalid("n is %d, the buffer has %d bytes", n, b.limit-b.used)
 	}
 	at, isOpen := b.table.find(&run.Partition.TopicID, run.Partition.Partition, b.open)
 	if isOpen {

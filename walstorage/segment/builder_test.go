@@ -449,6 +449,22 @@ func TestBatchLargerThanTheTarget(t *testing.T) {
 	assert.Nil(t, b.Buffer(50_001))
 }
 
+// The buffer that grew for a large batch does not stay so for others if that batch is not taken: its Lead has ended, or it
+// is too far away. Found by TestBuilderAgainstAModel, seed 123.
+func TestBufferOfABatchThatWasNotTaken(t *testing.T) {
+	b := newBuilder(t, BuilderConfig{TargetBytes: 200})
+	require.Len(t, b.Buffer(500), 500)
+	require.Len(t, b.Buffer(400), 400)
+	require.Len(t, b.Buffer(1), 200)
+
+	data := batchtest.Sized(1<<31, 5, 500, 'x')
+	_, err := appendBytes(t, b, Run{Partition: partition(topicA, "a", 0), LeaderEpoch: 5}, data)
+	require.ErrorAs(t, err, new(*SpanError))
+	require.Len(t, b.Buffer(1), 200)
+	mustAppend(t, b, Run{Partition: partition(topicA, "a", 0), LeaderEpoch: 5, Base: 1 << 31}, data)
+	require.Nil(t, b.Buffer(1))
+}
+
 func TestFull(t *testing.T) {
 	t.Run("TargetBytes", func(t *testing.T) {
 		b := newBuilder(t, BuilderConfig{TargetBytes: 79})
