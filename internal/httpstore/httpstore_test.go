@@ -32,6 +32,16 @@ func TestCheckRange(t *testing.T) {
 		"no range":             {206, "", 100, walstorage.ErrUnavailable},
 		"no number":            {206, "bytes 100-x/300", 100, walstorage.ErrUnavailable},
 		"an unknown total":     {206, "bytes 100-199/*", 100, walstorage.ErrUnavailable},
+		"a line break":         {206, "bytes\n100-199/300", 100, walstorage.ErrUnavailable},
+		"unit in upper case":   {206, "Bytes 100-199/300", 100, nil},
+
+		// Found by FuzzCheckRange: each of these passed, the last as the end of the object, which is not retried.
+		"more behind it":              {206, "bytes 100-199/300 and more", 100, walstorage.ErrUnavailable},
+		"a total below the range":     {206, "bytes 100-199/150", 100, walstorage.ErrUnavailable},
+		"a negative total":            {206, "bytes 100-199/-300", 100, walstorage.ErrUnavailable},
+		"signs":                       {206, "bytes +100-+199/+300", 100, walstorage.ErrUnavailable},
+		"spaces":                      {206, "bytes  100- 199/ 300", 100, walstorage.ErrUnavailable},
+		"an end before the beginning": {206, "bytes 100--2/-1", 100, walstorage.ErrUnavailable},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -40,6 +50,10 @@ func TestCheckRange(t *testing.T) {
 			assert.Equal(t, test.kind == nil, err == nil)
 		})
 	}
+	assert.ErrorIs(t, httpstore.CheckRange(206, "bytes 0--1/0", 0, 0, 9), walstorage.ErrInvalidRange, "an empty object, as Azurite says it")
+	assert.ErrorIs(t, httpstore.CheckRange(206, "bytes 10-9/10", 0, 10, 19), walstorage.ErrInvalidRange, "nothing is left, as Azurite says it")
+	assert.ErrorIs(t, httpstore.CheckRange(206, "bytes 0--1/0", 0, 1, 9), walstorage.ErrUnavailable)
+	assert.ErrorIs(t, httpstore.CheckRange(206, "bytes 10-9/20", 0, 10, 19), walstorage.ErrUnavailable)
 }
 
 // W11: what is wrong with an endpoint is told without its text.
