@@ -2,16 +2,15 @@ package s3
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
-	"net/http"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awsmiddleware "github.com/aws/aws-sdk-go-v2/aws/middleware"
 	sdk "github.com/aws/aws-sdk-go-v2/service/s3"
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 
+	"github.com/walhop/walhop/internal/httpstore"
 	"github.com/walhop/walhop/internal/stall"
 	"github.com/walhop/walhop/walstorage"
 )
@@ -46,20 +45,13 @@ func (d *Driver) Get(ctx context.Context, key string, offset int64, dst []byte) 
 
 // checkRange compares the answer's head with the range asked for.
 func checkRange(out *sdk.GetObjectOutput, offset, last int64) error {
-	if raw, ok := awsmiddleware.GetRawResponse(out.ResultMetadata).(*smithyhttp.Response); !ok || raw.StatusCode != http.StatusPartialContent {
-		return walstorage.NewError(walstorage.ErrUnavailable, errors.New("s3: the answer to a request for a range is not 206"))
+	status := 0
+	if raw, ok := awsmiddleware.GetRawResponse(out.ResultMetadata).(*smithyhttp.Response); ok {
+		status = raw.StatusCode
 	}
-	var first, end, total int64
-	if _, err := fmt.Sscanf(aws.ToString(out.ContentRange), "bytes %d-%d/%d", &first, &end, &total); err != nil {
-		return walstorage.NewError(walstorage.ErrUnavailable, fmt.Errorf("s3: Content-Range %q", aws.ToString(out.ContentRange)))
+	length := int64(-1)
+	if out.ContentLength != nil {
+		length = *out.ContentLength
 	}
-	switch {
-	case first == offset && last >= total && end == total-1:
-		return walstorage.NewError(walstorage.ErrInvalidRange, fmt.Errorf("s3: bytes %d to %d of an object of %d", offset, last, total))
-	case first != offset || end != last:
-		return walstorage.NewError(walstorage.ErrUnavailable, fmt.Errorf("s3: Content-Range %q for bytes %d to %d", aws.ToString(out.ContentRange), offset, last))
-	case out.ContentLength != nil && *out.ContentLength >= 0 && *out.ContentLength != last-offset+1:
-		return walstorage.NewError(walstorage.ErrUnavailable, fmt.Errorf("s3: Content-Length %d for %d bytes", *out.ContentLength, last-offset+1))
-	}
-	return nil
+	return httpstore.CheckRange(status, aws.ToString(out.ContentRange), length, offset, last)
 }
