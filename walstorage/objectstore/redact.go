@@ -39,6 +39,13 @@ func (r *redacted) As(target any) bool {
 
 const removed = "REDACTED"
 
+const (
+	valueNames  = `sig|signature|credential|x-amz-signature|x-amz-credential|x-amz-security-token|x-goog-signature|x-goog-credential|awsaccesskeyid|aws_access_key_id|aws_secret_access_key|aws_session_token|accesskeyid|googleaccessid|secretaccesskey|sessiontoken|accountkey|sharedaccesskey|sharedaccesssignature|access_token|refresh_token|id_token|client_secret|password|passwd|secret|api_key|apikey`
+	headerNames = `x-amz-security-token|x-amz-signature|x-amz-credential|x-goog-signature|x-goog-credential|x-ms-copy-source-authorization|secretaccesskey|sessiontoken|aws_secret_access_key|aws_session_token|client_secret|password`
+	// secretName is a name where a value is due: that of the name before is empty, and what follows is this one's.
+	secretName = `(?:(?:` + valueNames + `|` + headerNames + `)["']?\s*[=:]\s*["']?)`
+)
+
 var (
 	// Absolute URLs; what is left is scheme, host and path.
 	absoluteURL = regexp.MustCompile(`[A-Za-z][A-Za-z0-9+.-]*://[^\s"'<>]*`)
@@ -49,8 +56,8 @@ var (
 	// Authentication schemes with what follows them.
 	scheme = regexp.MustCompile(`(?i)\b(bearer|basic|sharedkey|sharedkeylite|aws4-hmac-sha256|goog4-rsa-sha256)\s+[A-Za-z0-9._~+/=:,-]{8,}`)
 	// Names whose value is secret wherever they stand: in a query, a header, a connection string, a form.
-	secretValue  = regexp.MustCompile(`(?i)\b(sig|signature|credential|x-amz-signature|x-amz-credential|x-amz-security-token|x-goog-signature|x-goog-credential|awsaccesskeyid|aws_access_key_id|aws_secret_access_key|aws_session_token|accesskeyid|googleaccessid|secretaccesskey|sessiontoken|accountkey|sharedaccesskey|sharedaccesssignature|access_token|refresh_token|id_token|client_secret|password|passwd|secret|api_key|apikey)(["']?\s*[=]\s*["']?)[^\s&"',;<>]+`)
-	secretHeader = regexp.MustCompile(`(?i)\b(x-amz-security-token|x-amz-signature|x-amz-credential|x-goog-signature|x-goog-credential|x-ms-copy-source-authorization|secretaccesskey|sessiontoken|aws_secret_access_key|aws_session_token|client_secret|password)(["']?\s*:\s*["']?)[^\s&"',;<>]+`)
+	secretValue  = regexp.MustCompile(`(?i)\b(` + valueNames + `)(["']?\s*[=]\s*["']?)` + secretName + `*[^\s&"',;<>]+`)
+	secretHeader = regexp.MustCompile(`(?i)\b(` + headerNames + `)(["']?\s*:\s*["']?)` + secretName + `*[^\s&"',;<>]+`)
 	// Key ids of AWS and JSON web tokens, recognisable by themselves.
 	keyID = regexp.MustCompile(`\b(AKIA|ASIA)[A-Z0-9]{16}\b`)
 	jwt   = regexp.MustCompile(`\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*`)

@@ -63,6 +63,8 @@ func TestErrorsCarryNoSecrets(t *testing.T) {
 		"a connection string":                  {"DefaultEndpointsProtocol=https;AccountName=acct;AccountKey=" + secret + ";EndpointSuffix=core.windows.net", []string{"AccountName=acct"}},
 		"a session token in a header":          {"X-Amz-Security-Token: " + secret, nil},
 		"a secret key in XML-like text":        {"aws_secret_access_key = " + secret, nil},
+		"a name whose value is empty":          {"sig=\n X-Amz-Security-Token: " + secret, nil}, // found by FuzzText
+		"a name whose value is a name":         {"password: client_secret = " + secret, nil},
 		"form fields":                          {"grant_type=x&client_secret=" + secret + "&refresh_token=" + secret, []string{"grant_type=x"}},
 		"a token of the metadata service":      {`{"access_token":"eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJ4In0.` + strings.Repeat("A", 20) + `"}`, nil},
 		"an AWS key id":                        {"InvalidAccessKeyId AKIAIOSFODNN7EXAMPLE", []string{"InvalidAccessKeyId"}},
