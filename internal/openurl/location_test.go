@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/walhop/walhop/internal/corpus"
 	"github.com/walhop/walhop/walstorage"
 )
 
@@ -150,21 +151,69 @@ func TestGoodURLs(t *testing.T) {
 	}
 }
 
-// Whatever the text, Parse returns a location or an error of its kind, and a location's name is a location again.
+// seeds are URLs, with what is said of the wrong ones. Each of those has one thing wrong.
+var seeds = []struct{ name, url, says string }{
+	{"file", "file:///mnt/shared", ""},
+	{"file-escaped", "file:///mnt/a%20b@c", ""},
+	{"file-relative", "file://mnt/shared", "file: "},
+	{"file-zero-byte", "file:///dir%00", "zero byte"},
+	{"file-parameter", "file:///dir?mode=1", "unknown"},
+	{"s3", "s3://bucket/prefix?endpoint=http://127.0.0.1:9000&region=eu-west-1&path_style=true", ""},
+	{"s3-express", "s3://fast--use1-az4--x-s3/wal", ""},
+	{"s3-ipv6", "s3://bucket?endpoint=http%3A%2F%2F%5B%3A%3A1%5D%3A9000", ""},
+	{"s3-no-bucket", "s3:///prefix", "bucket is missing"},
+	{"s3-port", "s3://bucket:9000/prefix", "there is a port"},
+	{"s3-user", "s3://key:secret@bucket?region", "there is an @"},
+	{"s3-fragment", "s3://bucket/prefix#part", "fragment"},
+	{"s3-path-up", "s3://bucket/a/../b", "no prefix"},
+	{"s3-parameter-twice", "s3://bucket?region=a&region=b", "there twice"},
+	{"s3-parameter-empty", "s3://bucket?region=", "no value"},
+	{"s3-bad-escape", "s3://bucket?region=%zz", "bad % escape"},
+	{"s3-credential", "s3://bucket?secret_key=x", "credentials are no part of a URL"},
+	{"s3-endpoint-user", "s3://bucket?endpoint=http://u:p%40host:9000", "user or a password"},
+	{"gs", "gs://bucket/wal?anonymous=false", ""},
+	{"gs-boolean", "gs://bucket?anonymous=1", "neither true nor false"},
+	{"azblob", "azblob://container/wal?account=name&md5=true", ""},
+	{"azblob-sas", "azblob://c/p?account=a&sv=2024&sig=x", "unknown"},
+	{"no-scheme", "bucket/prefix", ""},
+	{"other-scheme", "ftp://host/dir", ""},
+	{"no-utf8", "s3://bucket/\xff", "s3: "},
+}
+
+func TestCorpus(t *testing.T) {
+	var files []corpus.Seed
+	for _, seed := range seeds {
+		_, err := Parse(seed.url)
+		if seed.says != "" || !strings.Contains(seed.url, "://") || strings.HasPrefix(seed.url, "ftp") {
+			require.ErrorIs(t, err, walstorage.ErrInvalidArgument, seed.name)
+			require.ErrorContains(t, err, seed.says, seed.name)
+		} else {
+			require.NoError(t, err, seed.name)
+		}
+		files = append(files, corpus.Seed{Name: seed.name, Args: []any{seed.url}})
+	}
+	corpus.Check(t, "FuzzParse", files...)
+}
+
+// Whatever the text, Parse returns a location or an error of its kind that is short and repeats no value, and a
+// location's name is a location again and has nothing but the place in it (W11).
 func FuzzParse(f *testing.F) {
-	f.Add("file:///mnt/shared")
-	f.Add("s3://bucket/prefix?endpoint=http://127.0.0.1:9000&region=eu-west-1&path_style=true")
-	f.Add("s3://key:secret@bucket?region")
 	f.Fuzz(func(t *testing.T, text string) {
 		l, err := Parse(text)
 		if err != nil {
 			require.ErrorIs(t, err, walstorage.ErrInvalidArgument)
+			require.Less(t, len(err.Error()), 400)
 			return
 		}
+		require.Equal(t, l.bucket == "", strings.HasPrefix(l.String(), "file://"))
 		if l.bucket != "" {
+			require.NotContains(t, l.String(), "?")
+			require.NotContains(t, l.String(), "@")
 			again, err := Parse(l.String())
 			require.NoError(t, err)
 			require.Equal(t, l.String(), again.String())
+			_, err = Parse(l.String() + "?access_key=x")
+			require.ErrorIs(t, err, walstorage.ErrInvalidArgument)
 		}
 	})
 }
