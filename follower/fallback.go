@@ -95,10 +95,7 @@ func (f *Following) afterRange(begun uint64, pausedUntil time.Time) (next int64,
 		p, diverged, _ := f.snapshot()
 		now := time.Now()
 		ready := !now.Before(pausedUntil)
-		if diverged {
-			f.gate = false
-		}
-		if !f.gate {
+		if !f.judge.Admits(diverged) { // F6: until an ordinary answer has not diverged
 			if ready {
 				return -1, rangeNext
 			}
@@ -216,9 +213,7 @@ func (f *Following) fromLeader(to int64, first bool) (r leaderAnswer, ok bool) {
 	f.release(false)
 	f.fromStore.Store(false)
 	f.mu.Lock()
-	if f.diverged {
-		f.gate = false
-	}
+	f.judge.Asks(f.diverged)
 	f.diverged, f.gapped = false, time.Time{} // what is told from now on may be news
 	f.mu.Unlock()
 	// The call may put the log's end back, and what is announced meanwhile may lie below where it is now.
@@ -239,11 +234,8 @@ func (f *Following) fromLeader(to int64, first bool) (r leaderAnswer, ok bool) {
 		return r, false
 	}
 	r.advanced = r.reached > before
-	switch {
-	case r.err != nil && r.reached < before:
-		f.gate = false // an answer has diverged, and none after it has not
-	case r.err == nil:
-		f.gate = true
+	f.judge.Answered(before, r.reached, r.err)
+	if r.err == nil {
 		f.mu.Lock()
 		f.progress.observe(r.leaderLEO, time.Now())
 		f.mu.Unlock()

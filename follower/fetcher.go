@@ -3,11 +3,11 @@ package follower
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"sync"
 	"time"
 
+	"github.com/walhop/walhop/internal/decide"
 	"github.com/walhop/walhop/walstorage"
 	"github.com/walhop/walhop/walstorage/segment"
 )
@@ -355,21 +355,10 @@ func (s *fetcher) attempt(id walstorage.SegmentID, buf []byte, reader *segment.R
 	if err := reader.Reset(buf); err != nil {
 		return err
 	}
-	md := reader.Metadata()
-	if md.Cluster != s.r.cfg.Cluster {
-		return corrupt("segment %s belongs to cluster %q", id, md.Cluster)
-	}
-	if md.ID != id {
-		return corrupt("object of segment %s holds segment %s", id, md.ID)
-	}
-	return nil
+	return decide.CheckObject(reader.Metadata(), s.r.cfg.Cluster, id)
 }
 
 // isCorrupt tells errors that mean wrong bytes, a segment shorter than its event says included.
 func isCorrupt(err error) bool {
 	return errors.Is(err, walstorage.ErrCorrupt) || errors.Is(err, walstorage.ErrInvalidRange)
-}
-
-func corrupt(format string, args ...any) error {
-	return walstorage.NewError(walstorage.ErrCorrupt, fmt.Errorf("follower: "+format, args...))
 }

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/walhop/walhop/internal/decide"
 	"github.com/walhop/walhop/walstorage"
 	"github.com/walhop/walhop/walstorage/segment"
 )
@@ -35,7 +36,7 @@ type Following struct {
 	resting  bool // failed or stopped: Follow makes a new handle
 
 	// Owned by the goroutine.
-	gate      bool // an ordinary answer of this epoch has not diverged (F6)
+	judge     decide.Follower // what to do about entries and answers, the gate in it (F6)
 	timer     *time.Timer
 	fetch     *fetch               // what the next append waits for
 	corruptID walstorage.SegmentID // the segment that was thrown away as corrupt once
@@ -45,7 +46,7 @@ type Following struct {
 
 func newFollowing(r *Replicator, partition segment.TopicIDPartition, leaderID, epoch int32, log Log) *Following {
 	f := &Following{
-		r: r, partition: partition, key: partition.Key(), leaderID: leaderID, epoch: epoch, log: log,
+		r: r, judge: decide.Follower{Epoch: epoch}, partition: partition, key: partition.Key(), leaderID: leaderID, epoch: epoch, log: log,
 		done:  make(chan struct{}),
 		wake:  make(chan struct{}, 1),
 		state: State{Kind: Starting, Epoch: epoch, Since: r.cfg.Now()},

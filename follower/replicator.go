@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/walhop/walhop/internal/decide"
 	"github.com/walhop/walhop/metadata"
 	"github.com/walhop/walhop/walstorage/segment"
 )
@@ -302,7 +303,7 @@ func (r *Replicator) take(item metadata.Item) {
 			}
 		}
 	}
-	if wanted > 0 && item.Event.ObjectSize > 0 && item.Event.ObjectSize <= maxObject {
+	if wanted > 0 && item.Event.ObjectSize > 0 && item.Event.ObjectSize <= decide.MaxObject {
 		r.fetcher.prefetch(md.ID, item.Event.ObjectSize, wanted)
 	}
 	// D2: woken last, so that whether a segment is fetched ahead does not depend on which goroutine runs first.

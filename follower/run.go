@@ -69,7 +69,7 @@ func (f *Following) open() bool {
 			if target < 0 {
 				target = r.leaderLEO
 			}
-			if f.gate && r.reached >= target {
+			if f.judge.Started(r.reached, target) {
 				f.setState(Replicating, "", 0, 0, nil)
 				return true
 			}
@@ -112,7 +112,7 @@ func (f *Following) replicate() *trouble {
 		now := time.Now()
 		far := deadline(p.missingSince(), f.r.cfg.TooFarBehind)
 		switch {
-		case diverged: // fromLeader shuts the gate
+		case !f.judge.Admits(diverged): // fromLeader shuts the gate
 			return &trouble{reason: Lineage, from: p.end, to: -1}
 		case !far.IsZero() && !now.Before(far): // F5
 			return &trouble{reason: TooFarBehind, from: p.end, to: p.observed}
