@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/walhop/walhop/internal/decide"
 	"github.com/walhop/walhop/walstorage/segment"
 )
 
@@ -212,12 +213,17 @@ func (v *visit) read() {
 	u.mu.Lock()
 	ended := l.ended
 	u.mu.Unlock()
-	switch {
-	case ended: // L4: bytes of a read that a Resign or Lead overtook are dropped
-	case err == nil && n == 0: // compaction took what was between the cursor and the log's end
+	switch decide.AfterRead(ended, n, err) {
+	case decide.Drop: // L4: bytes of a read that a Resign or Lead overtook are dropped
+		return
+	case decide.Rest: // compaction took what was between the cursor and the log's end
 		v.rest()
-	case err == nil:
+		return
+	case decide.Add:
 		v.append(n)
+		return
+	}
+	switch {
 	case matches(err, ErrBelowLogStart):
 		v.skip(SkipBelowLogStart)
 	case matches(err, ErrInsideBatch):
@@ -241,10 +247,9 @@ func (v *visit) call(dst []byte) (int, error) {
 // claimed twice (AutoMQ/automq#3033).
 func (v *visit) append(n int) {
 	a, l, u := v.a, v.l, v.u
-	// The slice's epoch is that of the Lead under which the bytes were read, whatever is led by now (L4, C4).
-	run := segment.Run{Partition: l.partition, LeaderEpoch: l.epoch, EpochStart: l.epochStart, Base: l.cursor}
+	lead := decide.Lead{Partition: l.partition, Epoch: l.epoch, EpochStart: l.epochStart}
 	first := a.builder.Len() == 0
-	appended, err := a.builder.Append(run, n)
+	appended, err := a.builder.Append(lead.Run(l.cursor), n) // L4
 	if appended.Bytes > 0 {
 		now := u.now()
 		if first {
@@ -259,24 +264,24 @@ func (v *visit) append(n int) {
 		l.failures = 0
 		u.mu.Unlock()
 	}
-	span, isSpan := errors.AsType[*segment.SpanError](err)
-	switch {
-	case err == nil && appended.OtherEpoch && appended.Epoch > l.epoch:
-		v.rest() // the Lead of that epoch is about to come
-	case err == nil && appended.OtherEpoch:
+	switch lead.AfterAdd(appended, err, l.end) {
+	case decide.NewerEpoch:
+		v.rest()
+	case decide.OlderEpoch:
 		v.reject(SkipOtherEpoch, fmt.Errorf("%w: epoch %d at or above offset %d, where epoch %d is led", ErrOtherEpoch, appended.Epoch, appended.Next, l.epoch))
-	case err == nil && l.cursor < l.end:
+	case decide.More:
 		l.place = ready
 		a.ready.push(l) // L9: the others' turn first
-	case err == nil:
-	case errors.Is(err, segment.ErrSliceClosed): // after a skip, or in a newer Lead
+	case decide.AllRead:
+	case decide.NextSegment:
 		l.place = deferred
 		a.deferred.push(l)
-	case errors.Is(err, segment.ErrFull):
+	case decide.FullSegment:
 		a.cut = true
 		l.place = ready
 		a.ready.pushFront(l)
-	case isSpan:
+	case decide.TooFar:
+		span, _ := errors.AsType[*segment.SpanError](err)
 		v.jump(span.BaseOffset, SkipSpan)
 		l.place = ready
 		a.ready.push(l)
