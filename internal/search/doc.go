@@ -1,0 +1,10 @@
+// Package search goes through everything that can happen to a small cluster, breadth first: two or three brokers, a few
+// epochs and records, every order of events, and calls the real code of leader and follower in every state.
+//
+// Real are what follower and leader decide (package decide), metadata.Store with its eviction, segment.Builder, Reader and
+// VerifySlice, and the log of unifiedlog/memory with its fence, its truncation and the leader's check of a fetch. They
+// decide by what they are given alone, so that a call with the same content is made once and remembered. A model are the
+// controller, the ISR and the high watermark, reports, the order of events, crashes, and that all that a leader ever wrote
+// in its epoch counts as published for ever. Time is not in it: whatever may happen after a while may happen at once, so a
+// search says nothing of how long things take.
+package search
