@@ -15,6 +15,10 @@ type Config struct {
 	// Crashes, Compactions and Starts bound how often a broker crashes with the loss of what it chooses, compaction removes
 	// a batch, the leader moves its log start.
 	Crashes, Compactions, Starts int
+	// Rewinds bounds how often a broker puts a follower's log back without Stop, which B5 forbids it.
+	Rewinds int
+	// Quiet leaves out reports and changes of the ISR: nothing is acknowledged.
+	Quiet bool
 	// BatchesOfTwo has leaders write batches of two records as well.
 	BatchesOfTwo bool
 	// Unclean has the controller elect replicas outside of the ISR as well.
@@ -72,6 +76,7 @@ func (c Config) Validate() error {
 		{"Crashes", c.Crashes, 0, 100},
 		{"Compactions", c.Compactions, 0, 100},
 		{"Starts", c.Starts, 0, 100},
+		{"Rewinds", c.Rewinds, 0, 100},
 		{"Skips", c.Skips, 0, 100},
 	} {
 		if f.value < f.least || f.value > f.most {

@@ -53,7 +53,9 @@ func (m *model) follows(s *state, p, b int8, visit visitor) {
 	r := &part.replicas[b]
 	if l := m.leaderOf(part, r.knows); l >= 0 {
 		m.asks(s, p, b, l, visit)
-		m.reports(s, p, b, l, visit)
+		if !m.cfg.Quiet {
+			m.reports(s, p, b, l, visit)
+		}
 	}
 	if r.asking {
 		t := *s
@@ -80,11 +82,19 @@ func (m *model) asks(s *state, p, b, l int8, visit visitor) {
 	if !r.asking {
 		r.judge.Asks(r.diverged)
 		r.asking, r.diverged, r.before = true, false, own.end
+		if m.cfg.StepByStep { // the call may put the log's end back
+			x := &asked.brokers[b]
+			x.store = m.stores.do(x.store, storeOp{kind: storeNext, part: p, epoch: 0}).store
+		}
 	}
 	answered := func(x int8, change func(t *state, r *replica) bool) {
 		t := asked
 		f := &t.parts[p].replicas[b]
-		if change(&t, f) {
+		done := change(&t, f)
+		if m.logs.view(f.log).end < own.end {
+			f.told = 0
+		}
+		if done {
 			f.judge.Answered(int64(f.before), int64(m.logs.view(f.log).end), nil)
 			f.asking, f.before = false, 0
 		}
@@ -125,11 +135,7 @@ func (m *model) asks(s *state, p, b, l int8, visit visitor) {
 	case check.outOfRange:
 		answered(answeredWrong, func(*state, *replica) bool { return false })
 	default:
-		all := m.logs.open(part.replicas[l].log).Bytes(int64(own.end))
-		first := all
-		if s := batch.NewScanner(all); s.Next() {
-			first = s.Bytes()
-		}
+		all, first := leader.from(own.end)
 		take := func(raw []byte, done bool) func(t *state, f *replica) bool {
 			return func(t *state, f *replica) bool {
 				if len(raw) > 0 {
@@ -319,6 +325,7 @@ func (m *model) judge(s *state, p, b int8, store storeID, told segmentID, visit 
 		j := m.judged1(judgedEntry{store, p, v.end, v.lastEpoch, r.judge, damage})
 		if m.cfg.StepByStep && j.bytes != 0 && m.isGone(s, j.segment) {
 			j.bytes = 0 // the store does not have it any more: fall back (F5)
+			m.reached["decision on a segment that retention has deleted"]++
 		}
 		t := *s
 		f := &t.parts[p].replicas[b]
@@ -330,7 +337,7 @@ func (m *model) judge(s *state, p, b int8, store storeID, told segmentID, visit 
 			t.brokers[b].store = j.store
 		}
 		if t != *s {
-			visit(step{kind: doDecide, p: p, b: b, x: int8(damage), segment: max(told, j.segment)}, &t, "")
+			visit(step{kind: doDecide, p: p, b: b, x: int8(damage), segment: max(told, j.segment)}, &t, m.silent(&t, b))
 		}
 	}
 }
@@ -350,11 +357,23 @@ func (m *model) judged1(key judgedEntry) judgement {
 		judge = &decide.Follower{Epoch: next.entry.Slice.LeaderEpoch}
 		judge.Answered(0, 0, nil)
 	}
-	if judge.Next(int64(key.end), last, &next.entry, next.verdict) == decide.Use {
+	switch judge.Next(int64(key.end), last, &next.entry, next.verdict) {
+	case decide.Use:
 		j.segment = m.segments.of[next.entry.ID]
-		if raw, err := m.cut(&next.entry, j.segment, key); err == nil {
+		raw, err := m.cut(&next.entry, j.segment, key)
+		switch {
+		case err == nil:
+			m.reached["decision to append"]++
 			j.bytes = m.logs.bytes.enter(raw)
+		case errors.Is(err, decide.ErrMidBatch):
+			m.reached["decision: inside a batch or a compaction gap"]++
+		default:
+			m.reached["decision: corrupt"]++
 		}
+	case decide.Gap:
+		m.reached["decision: gap"]++
+	case decide.Lineage:
+		m.reached["decision: lineage"]++
 	}
 	m.judged[key] = j
 	return j

@@ -25,10 +25,10 @@ func (m *model) problem(t *state, p, b int8, found string) string {
 	}
 	next := 0
 	for o := v.start; o < v.end; o++ {
-		if next < len(v.batches) && o <= v.batches[next].last {
-			if o == v.batches[next].last {
-				next++
-			}
+		for next < len(v.batches) && v.batches[next].last < o {
+			next++
+		}
+		if next < len(v.batches) && v.batches[next].base <= o {
 			continue
 		}
 		base := o

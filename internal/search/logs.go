@@ -48,7 +48,21 @@ type placed struct{ epoch, base, last int8 }
 type view struct {
 	start, end, lastEpoch int8
 	batches               []placed
-	foreign               bool // a batch is not what the leader of its epoch wrote there
+	raw                   [][]byte // of each of them
+	foreign               bool     // a batch is not what the leader of its epoch wrote there
+}
+
+// from returns the batches from the one that holds the offset on, and the first of them.
+func (v *view) from(offset int8) (all, first []byte) {
+	for i, b := range v.batches {
+		if b.last >= offset {
+			if first == nil {
+				first = v.raw[i]
+			}
+			all = append(all, v.raw[i]...)
+		}
+	}
+	return all, first
 }
 
 // logs holds every content that a log has had, each reached by calls of the real log, and what each call on each content
@@ -122,6 +136,7 @@ func (l *logs) enter(ops []logOp, log *memory.Log) logID {
 	v.batches = placesOf(raw)
 	for scan := batch.NewScanner(raw); scan.Next(); {
 		h := scan.Header()
+		v.raw = append(v.raw, scan.Bytes())
 		wrote := record(int8(h.LeaderEpoch), int8(h.BaseOffset), int8(h.LastOffsetDelta+1))
 		v.foreign = v.foreign || !bytes.Equal(scan.Bytes(), wrote)
 	}

@@ -17,12 +17,13 @@ type model struct {
 	judged   map[judgedEntry]judgement
 	runsOf   map[runKey]segmentID
 	lengths  []int8
+	reached  map[string]int // what was reached, and how often
 }
 
 func newModel(cfg Config) *model {
 	m := &model{
 		cfg: cfg, logs: newLogs(), segments: newSegments(), checked: map[checkedFetch]fetchCheck{},
-		judged: map[judgedEntry]judgement{}, runsOf: map[runKey]segmentID{}, lengths: []int8{1},
+		judged: map[judgedEntry]judgement{}, runsOf: map[runKey]segmentID{}, lengths: []int8{1}, reached: map[string]int{},
 	}
 	m.stores = newStores(m.segments, cfg.MaxEntries)
 	m.opens = newOpens(m)
@@ -61,6 +62,7 @@ const (
 	doReport
 	doShrink
 	doCrash
+	doRewind
 	doCompact
 	doStart
 	doRead
@@ -69,7 +71,14 @@ const (
 	doSkip
 	doApply
 	doDelete
+	kinds
 )
+
+var kindNames = [kinds]string{
+	"append by a leader", "election", "a broker learns of its role", "answer to an ordinary fetch", "failed fetch",
+	"decision", "append from the store", "report", "ISR shrunk", "crash", "truncation without Stop", "compaction",
+	"log start moved", "Read", "Read given to the open segment", "segment published", "skip", "event told", "segment deleted",
+}
 
 // step is one thing that happens to a partition p at a broker b. What x and y are depends on the kind.
 type step struct {
@@ -137,6 +146,10 @@ func (m *model) becomeLeader(t *state, p, b int8) (problem string) {
 	r := &part.replicas[b]
 	m.resign(t, p, b)
 	e := part.epoch
+	if m.cfg.StepByStep {
+		x := &t.brokers[b]
+		x.store = m.stores.do(x.store, storeOp{kind: storeUnfollow, part: p}).store
+	}
 	r.log = m.logs.do(r.log, logOp{kind: opLead, a: e}).log
 	end := m.logs.view(r.log).end
 	pend := r.pending
@@ -147,9 +160,11 @@ func (m *model) becomeLeader(t *state, p, b int8) (problem string) {
 	for i := range r.ends {
 		r.ends[i] = -1
 	}
+	uncleanly := part.unclean > 0 && part.starts[part.unclean] < 0 // this epoch, or one before it that never began
 	part.starts[e], part.led[e], part.lines[e] = end, b, r.ghost
 	kept := part.committed.common(&r.ghost)
-	if part.unclean == e {
+	if uncleanly {
+		part.unclean = e
 		part.committed.cut(kept)
 	} else if kept < part.committed.n {
 		return "an acknowledged record is lost: the new leader does not have it"
@@ -232,7 +247,7 @@ func (m *model) leads(s *state, p, b int8, visit visitor) {
 		problem := m.raise(&t, p, b)
 		visit(step{kind: doWrite, p: p, b: b, x: n}, &t, m.problem(&t, p, b, problem))
 	}
-	if part.leader == b && part.epoch == r.knows {
+	if part.leader == b && part.epoch == r.knows && !m.cfg.Quiet {
 		for f := range int8(m.cfg.Brokers) {
 			if f == b || part.isr&(1<<f) == 0 {
 				continue
@@ -273,6 +288,16 @@ func (m *model) disasters(s *state, p, b int8, visit visitor) {
 			visit(step{kind: doCrash, p: p, b: b, x: o}, &t, m.problem(&t, p, b, problem))
 		}
 	}
+	if int(s.rewinds) < m.cfg.Rewinds && r.knows > 0 && !r.leads {
+		for o := v.start; o < v.end; o++ {
+			if r.ghost.boundary(o) {
+				t := *s
+				t.rewinds++
+				problem := m.rewind(&t, p, b, o)
+				visit(step{kind: doRewind, p: p, b: b, x: o}, &t, m.problem(&t, p, b, problem))
+			}
+		}
+	}
 	if int(s.compactions) < m.cfg.Compactions {
 		for _, batch := range v.batches {
 			if o := batch.base; o < part.committed.n && part.committed.at[o] == batch.epoch && batch.base >= v.start {
@@ -301,28 +326,47 @@ func (m *model) crash(t *state, p, b, o int8) (problem string) {
 		if part.leader == b {
 			part.leader = -1 // it leads again only in another epoch (B6)
 		}
-		for l := range part.replicas {
-			if other := &part.replicas[l]; other.leads {
-				other.ends[b] = -1 // what it reported in its last life counts no longer (B3)
-			}
-		}
-		if to == end || part.isr&(1<<b) == 0 {
-			continue
-		}
-		if part.isr == 1<<b { // no other member of the ISR lives on: what it lost is lost
-			part.committed.cut(part.committed.common(&r.ghost))
-			continue
-		}
-		part.isr &^= 1 << b
-		if l := part.leader; l >= 0 && part.replicas[l].leads && part.replicas[l].knows == part.epoch {
-			part.replicas[l].view = part.isr
-			if found := m.raise(t, i, l); found != "" {
-				problem = found
-			}
+		if found := m.loses(t, i, b, to < end); found != "" {
+			problem = found
 		}
 	}
 	t.brokers[b] = broker{}
 	return problem
+}
+
+// loses has what a broker reported count no longer (B3). If it has lost records it is in the ISR no more.
+func (m *model) loses(t *state, p, b int8, lost bool) (problem string) {
+	part := &t.parts[p]
+	for l := range part.replicas {
+		if other := &part.replicas[l]; other.leads {
+			other.ends[b] = -1
+		}
+	}
+	switch {
+	case !lost || part.isr&(1<<b) == 0:
+		return ""
+	case part.isr == 1<<b: // no other member of the ISR lives on: what it lost is lost
+		part.committed.cut(part.committed.common(&part.replicas[b].ghost))
+		return ""
+	}
+	part.isr &^= 1 << b
+	if part.leader == b {
+		part.leader = -1
+	}
+	if l := part.leader; l >= 0 && part.replicas[l].leads && part.replicas[l].knows == part.epoch {
+		part.replicas[l].view = part.isr
+		return m.raise(t, p, l)
+	}
+	return ""
+}
+
+// rewind puts a follower's log back, and walhop is not told.
+func (m *model) rewind(t *state, p, b, o int8) (problem string) {
+	r := &t.parts[p].replicas[b]
+	r.log = m.logs.do(r.log, logOp{kind: opTruncateTo, a: o}).log
+	r.ghost.cut(m.logs.view(r.log).end)
+	r.told = 0
+	return m.loses(t, p, b, true)
 }
 
 var errRefused = errors.New("refused")

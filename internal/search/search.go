@@ -1,8 +1,10 @@
 package search
 
 import (
+	"bytes"
 	"fmt"
 	"hash/maphash"
+	"unsafe"
 )
 
 // Result is what a search has come to.
@@ -12,6 +14,9 @@ type Result struct {
 	// Depth is how many steps from the beginning every state was followed, Exhausted that there are no others.
 	Depth     int
 	Exhausted bool
+	// Reached says what was reached, and how often: steps by their kind, and decisions by what they came to, each counted
+	// once for each of its inputs.
+	Reached map[string]int
 	// Problem is the first violation found, empty if there is none: none is reached in fewer steps. History tells how it
 	// came to it, a line for each step.
 	Problem string
@@ -24,11 +29,7 @@ func (r Result) String() string {
 	if r.Problem != "" {
 		violations = 1
 	}
-	depth := fmt.Sprintf("depth %d", r.Depth)
-	if r.Exhausted {
-		depth += " (all there is)"
-	}
-	return fmt.Sprintf("search: %d states, %s exhausted, %d violations", r.States, depth, violations)
+	return fmt.Sprintf("search: %d states, depth %d exhausted, %d violations", r.States, r.Depth, violations)
 }
 
 // node is a state seen: the step that led to it first, and from where.
@@ -40,10 +41,12 @@ type node struct {
 // searcher goes through the states breadth first.
 type searcher struct {
 	*model
+	taken [kinds]int
 	seeds [2]maphash.Seed
 	seen  map[[2]uint64]struct{}
 	nodes []node
 	buf   []byte
+	image []byte
 }
 
 // Run searches all that can happen, breadth first, so that the history of what it finds is one of the shortest. The error
@@ -60,6 +63,13 @@ func Run(cfg Config) (Result, error) {
 // isNew notes a state by 128 bits of hash and tells whether it was not seen before.
 func (s *searcher) isNew(t *state) bool {
 	s.buf = s.encode(s.buf[:0], t)
+	if s.cfg.Brokers == mostBrokers && !s.cfg.StepByStep { // B and C are alike: of a state and its mirror image one is enough
+		image := mirrored(t)
+		s.image = s.encode(s.image[:0], &image)
+		if bytes.Compare(s.image, s.buf) < 0 {
+			s.buf, s.image = s.image, s.buf
+		}
+	}
 	key := [2]uint64{maphash.Bytes(s.seeds[0], s.buf), maphash.Bytes(s.seeds[1], s.buf)}
 	if _, ok := s.seen[key]; ok {
 		return false
@@ -68,27 +78,94 @@ func (s *searcher) isNew(t *state) bool {
 	return true
 }
 
-// reached is a state whose steps are still to be followed.
-type reached struct {
-	state state
-	node  int32
+// mirrored returns the state with brokers B and C in each other's place.
+func mirrored(s *state) state {
+	t := *s
+	broker := func(b int8) int8 {
+		if b > 0 {
+			return 3 - b
+		}
+		return b
+	}
+	set := func(m uint8) uint8 { return m&1 | m&2<<1 | m&4>>1 }
+	for p := range t.parts {
+		part := &t.parts[p]
+		part.leader, part.isr = broker(part.leader), set(part.isr)
+		for e := range part.led {
+			part.led[e] = broker(part.led[e])
+		}
+		part.replicas[1], part.replicas[2] = part.replicas[2], part.replicas[1]
+		for b := range part.replicas {
+			r := &part.replicas[b]
+			r.view = set(r.view)
+			r.ends[1], r.ends[2] = r.ends[2], r.ends[1]
+		}
+	}
+	return t
+}
+
+// level is the states of one depth, packed: a state is mostly zeros.
+type level struct {
+	packed []byte
+	at     []int // where each ends
+	nodes  []int32
+}
+
+func (l *level) add(s *state, node int32) {
+	raw := unsafe.Slice((*byte)(unsafe.Pointer(s)), unsafe.Sizeof(*s))
+	for i := 0; i < len(raw); {
+		zeros, more := 0, 0
+		for i+zeros < len(raw) && raw[i+zeros] == 0 && zeros < 255 {
+			zeros++
+		}
+		i += zeros
+		for i+more < len(raw) && raw[i+more] != 0 && more < 255 {
+			more++
+		}
+		l.packed = append(append(l.packed, byte(zeros), byte(more)), raw[i:i+more]...)
+		i += more
+	}
+	l.at, l.nodes = append(l.at, len(l.packed)), append(l.nodes, node)
+}
+
+// get unpacks the state with a number.
+func (l *level) get(n int) (s state) {
+	raw := unsafe.Slice((*byte)(unsafe.Pointer(&s)), unsafe.Sizeof(s))
+	from := 0
+	if n > 0 {
+		from = l.at[n-1]
+	}
+	for packed, i := l.packed[from:l.at[n]], 0; len(packed) > 0; {
+		i += int(packed[0])
+		i += copy(raw[i:], packed[2:2+int(packed[1])])
+		packed = packed[2+int(packed[1]):]
+	}
+	return s
 }
 
 func (s *searcher) run() (r Result) {
+	defer func() {
+		r.States, r.Reached = len(s.nodes), s.reached
+		for kind, n := range s.taken {
+			r.Reached[kindNames[kind]] += n
+			r.Steps += n
+		}
+		r.Reached["eviction"] += s.stores.evicted
+	}()
 	first := s.initial()
 	s.isNew(&first)
 	s.nodes = []node{{parent: -1}}
-	level := []reached{{first, 0}}
-	for len(level) > 0 {
+	this := &level{}
+	this.add(&first, 0)
+	for len(this.nodes) > 0 {
 		if s.cfg.MaxDepth > 0 && r.Depth >= s.cfg.MaxDepth || s.cfg.MaxStates > 0 && len(s.nodes) >= s.cfg.MaxStates {
-			r.States = len(s.nodes)
 			return r
 		}
-		var next []reached
-		for i := range level {
-			from := level[i].node
-			s.successors(&level[i].state, func(step step, after *state, problem string) {
-				r.Steps++
+		next := &level{}
+		for i, from := range this.nodes {
+			before := this.get(i)
+			s.successors(&before, func(step step, after *state, problem string) {
+				s.taken[step.kind]++
 				if r.Problem != "" || !s.isNew(after) && problem == "" {
 					return
 				}
@@ -97,18 +174,17 @@ func (s *searcher) run() (r Result) {
 					r.Problem = problem
 					return
 				}
-				next = append(next, reached{*after, int32(len(s.nodes) - 1)})
+				next.add(after, int32(len(s.nodes)-1))
 			})
 			if r.Problem != "" {
-				r.States = len(s.nodes)
 				r.History = s.history()
 				return r
 			}
 		}
 		r.Depth++
-		level = next
+		this = next
 	}
-	r.States, r.Exhausted = len(s.nodes), true
+	r.Exhausted = true
 	return r
 }
 

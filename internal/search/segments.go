@@ -171,6 +171,7 @@ type stores struct {
 	ops        [][]storeOp
 	ids        map[string]storeID
 	done       map[storedOp]storeResult
+	evicted    int // calls that evicted entries over the bound
 }
 
 type storedOp struct {
@@ -216,7 +217,11 @@ func (s *stores) do(id storeID, op storeOp) storeResult {
 		return r
 	}
 	store := s.open(s.ops[id])
+	before := store.Stats().Evicted
 	r := s.call(store, op)
+	if store.Stats().Evicted > before {
+		s.evicted++
+	}
 	r.store = s.enter(append(s.ops[id][:len(s.ops[id]):len(s.ops[id])], op), store)
 	s.done[storedOp{id, op}] = r
 	return r

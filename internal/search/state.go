@@ -16,7 +16,7 @@ type state struct {
 	events [mostEvents]segmentID
 	gone   uint8
 	// What has happened so far, of what is bounded.
-	crashes, compactions, starts, skips int8
+	crashes, rewinds, compactions, starts, skips int8
 }
 
 const mostEvents = 6
@@ -60,8 +60,9 @@ type replica struct {
 
 	pending pending
 
-	// Of the uploader, where leaders are followed step by step.
-	cursor int8
+	// Where leader and follower are followed step by step: the next offset that the leader's uploader reads, and how far
+	// the events reach of which the follower's Store has been told since its log was last put back.
+	cursor, told int8
 }
 
 // pending is an append that has been decided and not yet made: between the two anything may happen.
@@ -120,7 +121,7 @@ func (m *model) encode(dst []byte, s *state) []byte {
 			r := &part.replicas[b]
 			u16(uint16(r.log))
 			history(&r.ghost)
-			i8(r.knows, int8(r.view), r.high, int8(r.judge.Epoch), r.before, r.pending.epoch, r.pending.expected, r.cursor)
+			i8(r.knows, int8(r.view), r.high, int8(r.judge.Epoch), r.before, r.pending.epoch, r.pending.expected, r.cursor, r.told)
 			i8(r.ends[:m.cfg.Brokers]...)
 			flag(r.leads, r.judge.Open(), r.diverged, r.asking)
 			u16(uint16(r.pending.bytes))
@@ -140,6 +141,6 @@ func (m *model) encode(dst []byte, s *state) []byte {
 		}
 		dst = append(dst, s.gone)
 	}
-	i8(s.crashes, s.compactions, s.starts, s.skips)
+	i8(s.crashes, s.rewinds, s.compactions, s.starts, s.skips)
 	return dst
 }

@@ -72,6 +72,8 @@ func (m *model) tell(step step, before, after *state) string {
 		text = fmt.Sprintf("%s takes %s out of the ISR", b, name(step.x))
 	case doCrash:
 		text = fmt.Sprintf("%s crashes and restarts with offsets below %d", b, is.ghost.n)
+	case doRewind:
+		text = fmt.Sprintf("%s: the broker truncates to %d without Stop", b, is.ghost.n)
 	case doCompact:
 		text = fmt.Sprintf("%s compacts offset %d away", b, step.x)
 	case doStart:

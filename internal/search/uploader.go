@@ -3,10 +3,13 @@ package search
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 
 	"github.com/walhop/walhop/internal/batch"
 	"github.com/walhop/walhop/internal/decide"
 	"github.com/walhop/walhop/leader"
+	"github.com/walhop/walhop/metadata"
 	"github.com/walhop/walhop/walstorage/segment"
 )
 
@@ -130,18 +133,25 @@ func (m *model) steps(s *state, visit visitor) {
 	for b := range int8(m.cfg.Brokers) {
 		x := &s.brokers[b]
 		if x.read.under {
-			m.takes(s, b, visit)
+			m.takes(s, b, readAll, visit)
 		}
 		for p := range int8(m.cfg.Partitions) {
 			if r := &s.parts[p].replicas[b]; r.leads && !x.read.under {
 				m.reads(s, p, b, visit)
 			}
 		}
-		if at := free(&s.events); x.open != 0 && at < m.cfg.Segments {
+		if n := published(s); x.open != 0 && n < m.cfg.Segments {
 			t := *s
-			t.events[at] = m.opens.sealed(x.open)
+			sealed := m.opens.sealed(x.open)
+			at, found := slices.BinarySearch(t.events[:n], sealed)
+			if !found {
+				copy(t.events[at+1:], s.events[at:n])
+				t.events[at] = sealed
+				below := uint8(1)<<at - 1
+				t.gone = t.gone&below | t.gone&^below<<1
+			}
 			t.brokers[b].open = 0
-			visit(step{kind: doSeal, b: b, segment: t.events[at]}, &t, "")
+			visit(step{kind: doSeal, b: b, segment: sealed}, &t, "")
 		}
 		for i, event := range s.events {
 			if event == 0 || !m.followsAny(s, b) {
@@ -149,8 +159,9 @@ func (m *model) steps(s *state, visit visitor) {
 			}
 			t := *s
 			t.brokers[b].store = m.stores.do(x.store, storeOp{kind: storeApply, segment: event}).store
-			if t.brokers[b].store != x.store {
-				visit(step{kind: doApply, b: b, segment: s.events[i]}, &t, "")
+			m.hears(&t, b, event)
+			if t != *s {
+				visit(step{kind: doApply, b: b, segment: s.events[i]}, &t, m.silent(&t, b))
 			}
 		}
 	}
@@ -163,13 +174,42 @@ func (m *model) steps(s *state, visit visitor) {
 	}
 }
 
-func free(events *[mostEvents]segmentID) int {
-	for i, e := range events {
-		if e == 0 {
-			return i
+// published returns how many events there are.
+func published(s *state) int {
+	n := 0
+	for n < mostEvents && s.events[n] != 0 {
+		n++
+	}
+	return n
+}
+
+// hears notes how far the events reach that a broker has been told of.
+func (m *model) hears(t *state, b int8, event segmentID) {
+	for p, piece := range m.segments.get(event).content {
+		if r := &t.parts[p].replicas[b]; piece.epoch > 0 && !r.leads && r.knows == piece.epoch {
+			places := placesOf(m.logs.bytes.raw(piece.bytes))
+			r.told = max(r.told, places[len(places)-1].last+1)
 		}
 	}
-	return mostEvents
+}
+
+// silent returns what is wrong if the Store of a broker has nothing to say for the end of a log that lacks something of
+// which the Store was told: what it drops over its bound must become a gap (M5).
+func (m *model) silent(t *state, b int8) string {
+	if !m.cfg.StepByStep {
+		return ""
+	}
+	for p := range int8(m.cfg.Partitions) {
+		r := &t.parts[p].replicas[b]
+		end := m.logs.view(r.log).end
+		if r.leads || r.told <= end {
+			continue
+		}
+		if m.stores.do(t.brokers[b].store, storeOp{kind: storeNext, part: p, epoch: end}).verdict.Outcome == metadata.Nothing {
+			return fmt.Sprintf("the Store was told of offsets below %d and has nothing to say at %d", r.told, end)
+		}
+	}
+	return ""
 }
 
 func (m *model) followsAny(s *state, b int8) bool {
@@ -181,15 +221,17 @@ func (m *model) followsAny(s *state, b int8) bool {
 	return false
 }
 
-// isGone tells whether every copy of the segment has been deleted.
+// isGone tells whether the segment has been deleted.
 func (m *model) isGone(s *state, id segmentID) bool {
-	for i, e := range s.events {
-		if e == id && s.gone&(1<<i) == 0 {
-			return false
-		}
-	}
-	return true
+	at, _ := slices.BinarySearch(s.events[:published(s)], id)
+	return s.gone&(1<<at) != 0
 }
+
+// How much a Read brings: all that there is, or one batch of it.
+const (
+	readAll = iota
+	readFirst
+)
 
 // reads are the steps with which a leader's visit of a partition begins: a Read by the real log, or a skip (L11).
 func (m *model) reads(s *state, p, b int8, visit visitor) {
@@ -224,21 +266,25 @@ func (m *model) reads(s *state, p, b int8, visit visitor) {
 		}
 		return
 	}
-	read := func(raw []byte) {
+	read := func(raw []byte, x int8) {
 		t := *s
 		under := reading{under: true, lead: piece{p, r.knows, part.starts[r.knows], r.cursor, m.logs.bytes.enter(raw)}}
 		under.nothing = len(raw) == 0
 		t.brokers[b].read = under
-		visit(step{kind: doRead, p: p, b: b}, &t, "")
+		if m.cfg.Joined { // Resign waits for the Read (F7)
+			m.takes(&t, b, x, visit)
+			return
+		}
+		visit(step{kind: doRead, p: p, b: b, x: x}, &t, "")
 	}
-	read(buf[:n])
+	read(buf[:n], readAll)
 	if scan := batch.NewScanner(buf[:n]); scan.Next() && len(scan.Bytes()) < n {
-		read(scan.Bytes())
+		read(scan.Bytes(), readFirst)
 	}
 }
 
 // takes is the end of a visit: what was read goes into the open segment, unless a Resign or a Lead has overtaken it (L4).
-func (m *model) takes(s *state, b int8, visit visitor) {
+func (m *model) takes(s *state, b, how int8, visit visitor) {
 	t := *s
 	x := &t.brokers[b]
 	read := x.read
@@ -265,5 +311,5 @@ func (m *model) takes(s *state, b int8, visit visitor) {
 			}
 		}
 	}
-	visit(step{kind: doTake, p: p, b: b}, &t, "")
+	visit(step{kind: doTake, p: p, b: b, x: how}, &t, "")
 }
