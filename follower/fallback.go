@@ -145,7 +145,7 @@ func (f *Following) afterRange(begun uint64, pausedUntil time.Time) (next int64,
 			case Lineage:
 				to = -1
 			default:
-				f.holds.inVain(now)
+				f.heldInVain(now)
 			}
 			if ready {
 				return to, rangeNext
@@ -158,7 +158,7 @@ func (f *Following) afterRange(begun uint64, pausedUntil time.Time) (next int64,
 			vain = later(p.ahead, holding).Add(f.r.cfg.StallAfter)
 			if !now.Before(vain) {
 				f.release(false)
-				f.holds.inVain(now)
+				f.heldInVain(now)
 				holding = time.Time{}
 				continue
 			}
@@ -166,6 +166,12 @@ func (f *Following) afterRange(begun uint64, pausedUntil time.Time) (next int64,
 		f.wait(out.fetched, earliest(vain, out.until, notPast(pausedUntil, now)))
 	}
 	return 0, ended
+}
+
+// heldInVain ends a hold in which nothing came.
+func (f *Following) heldInVain(now time.Time) {
+	f.holds.inVain(now)
+	f.r.stats.holdsInVain.Add(1)
 }
 
 // announced returns up to where the leader certainly has something, by the next entry that the Store has at the log's end

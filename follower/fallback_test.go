@@ -208,6 +208,10 @@ func TestOnlyTheGetsFail(t *testing.T) {
 		require.Len(t, g.fallbacks(), 1)
 		require.Less(t, slow, 20, "most batches are there within 10 ms")
 		require.Less(t, g.driver.Calls("Get"), 20, "holds in vain become rare")
+		vain := g.r.Stats().HoldsInVain
+		require.Positive(t, vain)
+		require.Less(t, vain, int64(20))
+		require.EqualValues(t, 400, g.r.Stats().Entries.Events)
 
 		g.driver.Fault(nil)
 		for range 70 {

@@ -71,10 +71,14 @@ type Stats struct {
 	// Fallbacks counts the fallbacks reported, LeaderFetches the FetchFromLeader calls, of which FirstFetches opened a
 	// gate or tried to.
 	Fallbacks, LeaderFetches, FirstFetches int64
+	// HoldsInVain counts how often a partition in a fallback has waited for the store and nothing came.
+	HoldsInVain int64
 	// Events and Gaps count what came from the metadata log. Stale counts appends refused by [ErrStale].
 	Events, Gaps, Stale int64
 	// Panics counts the panics contained.
 	Panics int64
+	// Entries counts what the view of the metadata log holds and has dropped (M5).
+	Entries metadata.StoreStats
 	// ParkedBytes are the bytes of segments being fetched or held now.
 	ParkedBytes int64
 	// Partitions is the number of partitions followed now, InFallback of them in a fallback.

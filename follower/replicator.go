@@ -44,6 +44,7 @@ type counters struct {
 	appends, batches, bytes                atomic.Int64
 	segmentFetches, fetchedBytes           atomic.Int64
 	fallbacks, leaderFetches, firstFetches atomic.Int64
+	holdsInVain                            atomic.Int64
 	events, gaps, stale, panics            atomic.Int64
 	partitions, inFallback                 atomic.Int64
 }
@@ -164,6 +165,7 @@ func (r *Replicator) Stats() Stats {
 		SegmentFetches: c.segmentFetches.Load(), FetchedBytes: c.fetchedBytes.Load(),
 		Fallbacks: c.fallbacks.Load(), LeaderFetches: c.leaderFetches.Load(), FirstFetches: c.firstFetches.Load(),
 		Events: c.events.Load(), Gaps: c.gaps.Load(), Stale: c.stale.Load(), Panics: c.panics.Load(),
+		HoldsInVain: c.holdsInVain.Load(), Entries: r.store.Stats(),
 		ParkedBytes: parked, Partitions: int(c.partitions.Load()), InFallback: int(c.inFallback.Load()),
 	}
 }
