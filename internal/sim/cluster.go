@@ -13,6 +13,7 @@ import (
 
 	"github.com/walhop/walhop/follower"
 	"github.com/walhop/walhop/unifiedlog/memory"
+	"github.com/walhop/walhop/walstorage"
 	"github.com/walhop/walhop/walstorage/segment"
 )
 
@@ -31,13 +32,23 @@ type Cluster struct {
 	parts      []*Partition
 	disks      map[diskPlace]*disk
 	skews      []atomic.Int64
-	ending     sync.WaitGroup // processes that have died and are not yet gone
+	keys       walstorage.Keys
+	stallAfter time.Duration    // of the followers
+	sessions   map[int32]*actor // what notices that a broker is dead
+	killers    map[int32]*actor // what kills a broker in a phase of its work
+	ending     sync.WaitGroup   // processes that have died and are not yet gone
 	ctx        context.Context
 	cancel     context.CancelFunc
 	producers  []*Producer
+	spares     int         // so many have become partitions
+	paused     atomic.Bool // no producer sends
 
 	mu         sync.Mutex
 	processes  map[int32]*process
+	zombies    map[int32]*process // another process has taken their place, and they do not know
+	armed      map[int32]*armed
+	slices     map[walstorage.SegmentID][]sliceOf
+	losers     []loser
 	violations []string
 	told       string // the story of the first
 	bad        Faults
@@ -72,19 +83,33 @@ func Run(t *testing.T, cfg Config, story func(c *Cluster)) (trace *Trace) {
 		c := newCluster(t, cfg.withDefaults())
 		trace = c.trace
 		defer c.end()
-		for _, b := range c.brokerIDs() {
-			c.start(b)
-		}
+		c.startAll()
 		story(c)
 	})
 	return trace
 }
 
+func (c *Cluster) startAll() {
+	for _, b := range c.brokerIDs() {
+		c.start(b)
+	}
+}
+
 func newCluster(t *testing.T, cfg Config) *Cluster {
 	c := &Cluster{
 		t: t, cfg: cfg, instants: newInstants(cfg.Seed), disks: map[diskPlace]*disk{},
-		skews: make([]atomic.Int64, cfg.Brokers), processes: map[int32]*process{}, counts: map[string]int{}, gets: map[int32]int{},
+		skews: make([]atomic.Int64, cfg.Brokers), processes: map[int32]*process{}, zombies: map[int32]*process{}, armed: map[int32]*armed{},
+		sessions: map[int32]*actor{}, killers: map[int32]*actor{}, counts: map[string]int{}, gets: map[int32]int{},
 	}
+	following := follower.Config{StallAfter: time.Second}
+	if cfg.Follower != nil {
+		cfg.Follower(1, &following)
+	}
+	c.stallAfter = following.StallAfter
+	c.slices = map[walstorage.SegmentID][]sliceOf{}
+	var err error
+	c.keys, err = walstorage.NewKeys("", clusterID)
+	c.must(err)
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	c.trace = newTrace(c.instants.now)
 	c.story = c.instants.actor("story")
@@ -98,8 +123,9 @@ func newCluster(t *testing.T, cfg Config) *Cluster {
 	}
 	for _, b := range brokers {
 		c.network.links[link{theController, b, "mail", -1}] = c.instants.actor("mail %d", b)
+		c.sessions[b], c.killers[b] = c.instants.actor("session %d", b), c.instants.actor("killer %d", b)
 	}
-	for i, replicas := range cfg.Replicas {
+	for i := range len(cfg.Replicas) + cfg.Spares {
 		part := newPartition(c.instants, i)
 		c.parts = append(c.parts, part)
 		for _, kind := range []string{"fetch", "fetched"} {
@@ -109,7 +135,11 @@ func newCluster(t *testing.T, cfg Config) *Cluster {
 			c.network.links[link{b, theController, "isr", i}] = c.instants.actor("isr %d %d", b, i)
 			c.disks[diskPlace{part, b}] = newDisk(c, part, b)
 		}
-		c.controller.add(part, replicas)
+		if i < len(cfg.Replicas) {
+			c.controller.add(part, cfg.Replicas[i])
+		} else {
+			c.controller.add(part, nil)
+		}
 	}
 	return c
 }
@@ -128,9 +158,13 @@ func (c *Cluster) end() {
 	for _, p := range c.producers {
 		p.Stop()
 	}
+	c.network.healAll()
 	for _, b := range c.brokerIDs() {
 		if p := c.process(b); p != nil {
-			c.network.healAll()
+			p.end()
+		}
+		if p := c.zombie(b); p != nil {
+			p.wake()
 			p.end()
 		}
 	}
@@ -140,7 +174,7 @@ func (c *Cluster) end() {
 
 // fail fails the test if a violation was found.
 func (c *Cluster) fail() {
-	if violations := c.Violations(); len(violations) > 0 && !c.cfg.ExpectViolations && !c.t.Failed() {
+	if violations := c.Violations(); len(violations) > 0 && !c.cfg.ExpectViolations && !c.cfg.quiet && !c.t.Failed() {
 		c.t.Errorf("seed %d: %s\nthe last that happened:\n%s", c.cfg.Seed, violations[0], c.told)
 	}
 }
@@ -178,6 +212,14 @@ func (c *Cluster) count(what string) {
 	c.mu.Unlock()
 }
 
+func (c *Cluster) countMany(what string, n int) {
+	if n > 0 {
+		c.mu.Lock()
+		c.counts[what] += n
+		c.mu.Unlock()
+	}
+}
+
 // Counts returns how often what happened.
 func (c *Cluster) Counts() map[string]int {
 	c.mu.Lock()
@@ -195,6 +237,13 @@ func (c *Cluster) process(broker int32) *process {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.processes[broker]
+}
+
+// zombie returns the process of a broker in whose place there is another, nil if there is none.
+func (c *Cluster) zombie(broker int32) *process {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.zombies[broker]
 }
 
 func (c *Cluster) setProcess(broker int32, p *process) {
@@ -231,7 +280,13 @@ func (c *Cluster) deliver(broker int32, g registration) {
 }
 
 func (c *Cluster) noteState(p *process, partition segment.TopicIDPartition, s follower.State) {
+	if p.zombie.Load() {
+		return // what becomes of its logs is no news
+	}
 	c.count("state " + string(s.Kind))
+	if p.noteKind(partition, s.Kind) == follower.Fallback && s.Kind == follower.Replicating {
+		c.count("hold ended by an entry")
+	}
 	if s.Kind != follower.Fallback {
 		return
 	}

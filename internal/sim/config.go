@@ -23,6 +23,8 @@ type Config struct {
 	Replicas [][]int32
 	// MinISR is min.insync.replicas, default 1.
 	MinISR int
+	// Spares is how many partitions can be created while the cluster runs, default 0.
+	Spares int
 
 	// Put and Get are the store's latencies, default S3ExpressPut and S3ExpressGet.
 	Put, Get Latency
@@ -52,10 +54,18 @@ type Config struct {
 	Reporter func(broker int32, cfg *replica.ReporterConfig)
 	Sweeper  func(broker int32, cfg *retention.Config)
 
+	// StoreTellsNoTime makes the store tell no time of storing.
+	StoreTellsNoTime bool
+
+	// Hasty makes brokers let a new Follow or Lead end the older one, by turns, where they need not Stop or Resign first.
+	Hasty bool
+
 	// Break takes guards of the broker's own parts away.
 	Break Break
 	// ExpectPanics says that a panic contained by walhop is part of the story.
 	ExpectPanics bool
+	// quiet keeps everything from failing the test: what is wrong is a violation, and ends the story.
+	quiet bool
 	// ExpectViolations keeps violations from failing the test; Cluster.Violations returns them.
 	ExpectViolations bool
 }

@@ -13,8 +13,11 @@ type registration struct {
 	leader   int32 // nobody: no leader
 	epoch    int32 // leader epoch, new at every election and every restart of a leader (B6)
 	version  int   // counts the changes
-	// unclean says that the leader was chosen though it may lack what was committed.
+	// unclean says that the leader was chosen though it may lack what was committed. It stays until one so chosen has
+	// begun to lead.
 	unclean bool
+	// absent says that there is no such partition: not yet, or not any more.
+	absent bool
 	// brokers are the broker epochs of the replicas that are alive.
 	brokers map[int32]int64
 }
@@ -39,11 +42,68 @@ func newController(c *Cluster) *controller {
 	return &controller{cluster: c, epochs: map[int32]int64{}}
 }
 
-// add registers a new partition whose first replica leads.
+// add registers a new partition whose first replica leads. Without replicas it is none yet.
 func (k *controller) add(part *Partition, replicas []int32) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.parts = append(k.parts, &registration{part: part, replicas: replicas, isr: slices.Clone(replicas), leader: nobody, epoch: -1})
+	k.parts = append(k.parts, &registration{
+		part: part, replicas: replicas, isr: slices.Clone(replicas), leader: nobody, epoch: -1, absent: len(replicas) == 0,
+	})
+}
+
+// create makes a partition of one that was none yet. Its leader and ISR are those of the replicas that are alive.
+func (k *controller) create(part *Partition, replicas []int32) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	var alive []int32
+	for _, replica := range replicas {
+		if _, is := k.epochs[replica]; is {
+			alive = append(alive, replica)
+		}
+	}
+	r := k.of(part)
+	if !r.absent || r.epoch >= 0 || len(alive) == 0 {
+		return false
+	}
+	r.absent, r.replicas, r.isr = false, replicas, alive
+	k.lead(r, alive[0], false)
+	return true
+}
+
+// remove deletes a partition for good.
+func (k *controller) remove(part *Partition) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	r := k.of(part)
+	if r.absent {
+		return false
+	}
+	r.absent, r.leader = true, nobody
+	r.version++
+	k.cluster.trace.add("controller", r.part.Topic+" is deleted")
+	k.publish(r)
+	return true
+}
+
+// led notes that a leader has begun to lead in the epoch.
+func (k *controller) led(part *Partition, epoch int32) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if r := k.of(part); r.epoch == epoch {
+		r.unclean = false
+	}
+}
+
+// present returns the partitions that there are.
+func (k *controller) present() (parts []*Partition) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, r := range k.parts {
+		if !r.absent {
+			parts = append(parts, r.part)
+		}
+	}
+	return parts
 }
 
 // register gives a broker that starts its epoch and leads or follows again what it is a replica of.
@@ -62,7 +122,7 @@ func (k *controller) ready(broker int32) {
 	defer k.mu.Unlock()
 	for _, r := range k.parts {
 		switch {
-		case !slices.Contains(r.replicas, broker):
+		case r.absent, !slices.Contains(r.replicas, broker):
 		case r.epoch < 0 && broker != r.replicas[0]: // the first leader is the first replica
 		case r.leader == nobody && slices.Contains(r.isr, broker):
 			// The last member of the ISR comes back with what its disk kept: what it lost is lost (KIP-966).
@@ -89,6 +149,9 @@ func (k *controller) fence(broker int32) {
 	}
 	delete(k.epochs, broker)
 	for _, r := range k.parts {
+		if r.absent {
+			continue
+		}
 		if len(r.isr) > 1 && slices.Contains(r.isr, broker) {
 			r.isr = without(r.isr, broker)
 			r.version++
@@ -113,7 +176,7 @@ func (k *controller) fence(broker int32) {
 
 // lead makes broker the leader in a new epoch. It is called with mu held.
 func (k *controller) lead(r *registration, broker int32, unclean bool) {
-	r.leader, r.unclean = broker, unclean
+	r.leader, r.unclean = broker, unclean || r.unclean
 	r.epoch++
 	r.version++
 	if broker != nobody {
@@ -131,9 +194,10 @@ func (k *controller) elect(part *Partition, broker int32) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	r := k.of(part)
-	if _, alive := k.epochs[broker]; !alive || !slices.Contains(r.isr, broker) {
+	if _, alive := k.epochs[broker]; !alive || r.absent || !slices.Contains(r.isr, broker) {
 		return false
 	}
+	k.cluster.count("election, clean")
 	k.lead(r, broker, false)
 	return true
 }
@@ -143,9 +207,10 @@ func (k *controller) electUnclean(part *Partition, broker int32) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	r := k.of(part)
-	if _, alive := k.epochs[broker]; !alive || !slices.Contains(r.replicas, broker) {
+	if _, alive := k.epochs[broker]; !alive || r.absent || !slices.Contains(r.replicas, broker) {
 		return false
 	}
+	k.cluster.count("election, unclean")
 	r.isr = []int32{broker}
 	k.lead(r, broker, true)
 	return true
@@ -156,6 +221,9 @@ func (k *controller) bump(part *Partition) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	r := k.of(part)
+	if r.absent || r.leader == nobody {
+		return
+	}
 	k.lead(r, r.leader, false)
 }
 
@@ -164,7 +232,7 @@ func (k *controller) addReplica(part *Partition, broker int32) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	r := k.of(part)
-	if !slices.Contains(r.replicas, broker) {
+	if !r.absent && !slices.Contains(r.replicas, broker) {
 		r.replicas = append(slices.Clone(r.replicas), broker)
 		r.version++
 		k.publish(r)
@@ -177,7 +245,7 @@ func (k *controller) alterISR(part *Partition, leader, epoch int32, version int,
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	r := k.of(part)
-	if r.leader != leader || r.epoch != epoch {
+	if r.absent || r.leader != leader || r.epoch != epoch {
 		return registration{}, false
 	}
 	allowed := r.version == version

@@ -4,38 +4,14 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 )
 
-// steps is the length of a random story.
-var steps = 12
-
-// randomRun tells one random story.
+// randomRun tells the story of a seed.
 func randomRun(t *testing.T, seed uint64) *Trace {
-	cfg := Config{
-		Seed:       seed,
-		Replicas:   [][]int32{{1, 2, 3}, {2, 3, 1}},
-		MinISR:     1 + int(seed%2),
-		FlushEvery: 300 * time.Millisecond,
-	}
-	return Run(t, cfg, func(c *Cluster) {
-		c.Load(c.Part(0), 20*time.Millisecond, AcksAll)
-		c.Load(c.Part(1), 70*time.Millisecond, AcksAll)
-		c.Weather(StormyDay())
-		for _, step := range Schedule(seed, cfg, steps) {
-			c.trace.add("story", step.What)
-			step.Do(c)
-			c.Run(step.Then)
-		}
-		c.Recover()
-		c.Run(time.Second)
-		for _, p := range c.producers {
-			p.Stop()
-		}
-		c.AwaitConverged(20 * time.Second)
-	})
+	plan := NewPlan(seed)
+	return Run(t, plan.Config, func(c *Cluster) { plan.Run(c, nil) })
 }
 
 // TestDeterminism: two runs of one seed are the same run (D3).

@@ -28,11 +28,12 @@ type disk struct {
 	checkedTo    int64
 	end          int64 // the log's end after the last operation
 	lowered      bool  // the operation truncates: the end may fall
-	// highWatermark is the checkpoint on disk.
-	highWatermark int64
-	traffic       Traffic
-	readDouble    func(read []byte) error
-	behindSince   time.Time // since when the leader has been ahead and the end has stood still, zero while it is not
+	// highWatermark is the checkpoint on disk, flushedTo the end of what survives a crash.
+	highWatermark, flushedTo int64
+	traffic                  Traffic
+	readDouble               func(read []byte) error
+	lastSlow                 time.Duration // when the true lag was last large
+	behindSince              time.Time     // since when the leader has been ahead and the end has stood still, zero while it is not
 }
 
 // Traffic counts what came to followers, by the way it came.
@@ -92,6 +93,9 @@ func (d *disk) noteEnd() {
 	if end == d.end {
 		return
 	}
+	if d.part.lag(d.end) > d.cluster.cfg.LagTimeMax/2-lagSlack {
+		d.lastSlow = d.cluster.instants.now()
+	}
 	d.end = end
 	if !d.behindSince.IsZero() {
 		d.traffic.Longest = max(d.traffic.Longest, time.Since(d.behindSince))
@@ -145,6 +149,8 @@ func (d *disk) double() func(read []byte) error {
 
 // AppendAsFollower implements follower.Log: what comes from the store.
 func (m *mount) AppendAsFollower(ctx context.Context, leaderEpoch int32, expectedOffset int64, batches []byte) error {
+	m.process.enter(fetched)
+	defer m.process.leave(fetched)
 	op, err := m.seek(ctx)
 	if err != nil {
 		return err
@@ -247,13 +253,18 @@ func (m *mount) truncated(why string, before int64) {
 	after, _ := m.log.End()
 	m.checkedEpoch, m.lowered = -1, true
 	m.cluster.count("truncation")
+	m.cluster.count("truncation, " + why)
 	m.cluster.trace.add(m.who, "truncates from %d to %d, "+why, before, after)
 }
 
-// crash loses what was not flushed.
-func (d *disk) crash() {
+// crash loses what was not flushed, unless the disk is another process's by now.
+func (m *mount) crash() {
+	d := m.disk
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if d.owner != m.process {
+		return
+	}
 	before, _ := d.log.End()
 	after := d.log.Crash()
 	if d.cluster.cfg.Break.EpochsRepeat {
@@ -313,6 +324,7 @@ func (m *mount) write(ctx context.Context, epoch int32, raw []byte) (first, next
 		m.part.truth.wrote(&header, stored)
 		m.part.noteAppended(epoch, first)
 		m.part.leaderEnd.Store(next)
+		m.part.noteEnd(epoch, next)
 		m.cluster.trace.add(m.who, "appends [%d,%d) as leader of epoch %d", first, next, int64(epoch))
 		return nil
 	})
@@ -342,12 +354,27 @@ func (d *disk) checkpoint() int64 {
 	return d.highWatermark
 }
 
-// flush makes what the log holds survive a crash, and notes the high watermark.
-func (m *mount) flush(highWatermark int64) {
+// flush makes what the log holds survive a crash, and notes the high watermark. It tells whether there was anything new.
+func (m *mount) flush(highWatermark int64) (news bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.owner == m.process {
-		m.log.Flush()
-		m.highWatermark = min(highWatermark, m.end)
+	if m.owner != m.process {
+		return false
+	}
+	highWatermark = min(highWatermark, m.end)
+	news = m.flushedTo != m.end || m.highWatermark != highWatermark
+	m.flushedTo, m.highWatermark = m.log.Flush(), highWatermark
+	return news
+}
+
+// wipe deletes the log.
+func (m *mount) wipe() {
+	err := m.do(context.Background(), func(log *memory.Log) error {
+		m.lowered = true
+		log.TruncateFullyAndStartAt(0)
+		return nil
+	})
+	if err == nil {
+		m.cluster.trace.add(m.who, "is deleted")
 	}
 }

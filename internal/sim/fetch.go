@@ -104,7 +104,7 @@ func (f *ordinaryFetch) use(ctx context.Context, r *role, request fetchRequest, 
 	switch {
 	case answer.diverging != nil:
 		return false, r.log.do(ctx, func(log *memory.Log) error {
-			if end, _ := log.End(); end == request.offset {
+			if end, _ := log.End(); end == request.offset && follows(log, request.leaderEpoch) {
 				log.TruncateDiverging(*answer.diverging)
 				r.log.truncated("diverging", end)
 			}
@@ -114,7 +114,7 @@ func (f *ordinaryFetch) use(ctx context.Context, r *role, request fetchRequest, 
 		return false, r.log.do(ctx, func(log *memory.Log) error {
 			end, _ := log.End()
 			switch {
-			case end != request.offset:
+			case end != request.offset || !follows(log, request.leaderEpoch):
 			case end > answer.end: // the leader lost what this log has
 				log.TruncateTo(answer.end)
 				r.log.truncated("above the leader's end", end)
@@ -134,8 +134,19 @@ func (f *ordinaryFetch) use(ctx context.Context, r *role, request fetchRequest, 
 	return true, nil
 }
 
+// follows tells whether the log still follows in the epoch: what an answer of an older one says is not for it.
+func follows(log *memory.Log, epoch int32) bool {
+	now, leads := log.Epoch()
+	return now == epoch && !leads
+}
+
 // ask sends a fetch to the leader and waits for the answer.
 func (p *process) ask(ctx context.Context, part *Partition, request fetchRequest) (fetchAnswer, error) {
+	p.enter(asking)
+	defer p.leave(asking)
+	if p.zombie.Load() {
+		return fetchAnswer{}, p.callInVain(ctx, fmt.Sprint("fetch ", part.index))
+	}
 	leaderID := p.leaderOf(part)
 	if leaderID == nobody {
 		return fetchAnswer{}, errNotLeader

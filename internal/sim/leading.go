@@ -39,6 +39,13 @@ func (p *process) produce(part *Partition, value string, done func(acknowledged 
 		}
 	}
 	if done != nil {
+		told := done
+		done = func(acknowledged bool) {
+			if acknowledged {
+				part.truth.acknowledges(epoch, offset)
+			}
+			told(acknowledged)
+		}
 		p.mu.Lock()
 		acknowledged, lost := r.highWatermark >= next, r.epoch != epoch
 		if !acknowledged && !lost {
@@ -185,7 +192,10 @@ func (p *process) shrink(r *role) {
 	for _, s := range p.standings(r, epoch, replicas, members, since) {
 		if s.member && s.behind(end, p.cluster.cfg.LagTimeMax) {
 			isr = without(isr, s.replica)
-			p.cluster.count("left the ISR")
+			if !p.zombie.Load() {
+				p.cluster.count("left the ISR")
+			}
+			p.judgeShrink(r, epoch, s.replica)
 		}
 	}
 	p.mu.Lock()
@@ -195,10 +205,45 @@ func (p *process) shrink(r *role) {
 	}
 }
 
+// lagSlack is what a true lag may be below half of replica.lag.time.max and the follower still leave the ISR: reports take
+// their time.
+const lagSlack = 500 * time.Millisecond
+
+// judgeShrink holds against the truth that a follower leaves the ISR: one whose true lag has been less than half of
+// replica.lag.time.max for so long, and whose reports have come through, must not (B2).
+func (p *process) judgeShrink(r *role, epoch int32, replica int32) {
+	c := p.cluster
+	follower := c.process(replica)
+	if follower == nil || p.dead() || p.zombie.Load() || c.cfg.Break != (Break{}) {
+		return
+	}
+	theirs := follower.role(r.part.Key())
+	if theirs == nil {
+		return
+	}
+	follower.mu.Lock()
+	follows := theirs.following != nil && theirs.epoch == epoch
+	since := time.Since(theirs.followedSince)
+	follower.mu.Unlock()
+	if !follows || since < c.cfg.LagTimeMax+2*time.Second {
+		return
+	}
+	d := c.disk(r.part, replica)
+	d.mu.Lock()
+	slow, end := d.lastSlow, d.end
+	d.mu.Unlock()
+	if lag := r.part.lag(end); lag > c.cfg.LagTimeMax/2-lagSlack {
+		return
+	}
+	if now := c.instants.now(); now-max(slow, c.network.lastLost(p.id, replica)) > c.cfg.LagTimeMax+2*time.Second {
+		c.violate("%d leaves the ISR of %s though its lag was never more than half of %s", replica, r.part.Topic, c.cfg.LagTimeMax)
+	}
+}
+
 // alter asks the controller for another ISR, until there is an answer. It is called with p.mu held. Until the answer the
 // members of both count, so nothing is acknowledged that either lacks.
 func (p *process) alter(r *role, isr []int32) {
-	if p.ctx.Err() != nil {
+	if p.ctx.Err() != nil || p.zombie.Load() {
 		return
 	}
 	r.asked = isr

@@ -17,6 +17,7 @@ type network struct {
 	mu    sync.Mutex
 	muted map[sender]bool            // whose messages of one kind are lost
 	cuts  map[[2]int32]chan struct{} // closed when the cut heals
+	lost  map[[2]int32]time.Duration // when the last message between two was lost
 }
 
 type link struct {
@@ -31,7 +32,7 @@ const theController = int32(0)
 var errUnreachable = errors.New("sim: no answer")
 
 func newNetwork(c *Cluster) *network {
-	return &network{cluster: c, links: map[link]*actor{}, muted: map[sender]bool{}, cuts: map[[2]int32]chan struct{}{}}
+	return &network{cluster: c, links: map[link]*actor{}, muted: map[sender]bool{}, cuts: map[[2]int32]chan struct{}{}, lost: map[[2]int32]time.Duration{}}
 }
 
 // connect makes the links of a kind between all brokers; part is -1 for those that all partitions share.
@@ -62,13 +63,15 @@ func (n *network) travel(ctx context.Context, l link, op uint64) error {
 	case lost:
 		latency = n.cluster.cfg.LinkTimeout
 	case a.chance.happens(op, "slow", faults.MessageSlow):
+		n.cluster.count("message slow: " + l.kind)
 		latency += a.chance.between(op, "slowness", 10*time.Millisecond, 300*time.Millisecond)
 	}
 	if err := a.take(ctx, op, latency); err != nil {
 		return err
 	}
 	if lost {
-		n.cluster.count("message lost")
+		n.cluster.count("message lost: " + l.kind)
+		n.noteLost(l.from, l.to)
 		return fmt.Errorf("%w: %d to %d", errUnreachable, l.from, l.to)
 	}
 	n.cluster.trace.add(a.name, "message %d", int64(op))
@@ -80,6 +83,22 @@ func (n *network) cut(a, b int32) chan struct{} {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.cuts[pair(a, b)]
+}
+
+func (n *network) noteLost(a, b int32) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.lost[pair(a, b)] = n.cluster.instants.now()
+}
+
+// lastLost returns when the last message between two was lost, 0 if never.
+func (n *network) lastLost(a, b int32) time.Duration {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.cuts[pair(a, b)] != nil {
+		return n.cluster.instants.now()
+	}
+	return n.lost[pair(a, b)]
 }
 
 // sender is a broker, as far as it sends messages of one kind.

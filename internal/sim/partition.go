@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"sort"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -21,12 +22,14 @@ type Partition struct {
 
 	mu       sync.Mutex
 	appended map[place]time.Time // when a leader appended a batch
+	ends     []leaderEnd         // of the newest leader, one for each append
+	endsOf   int32               // its epoch
 	records  int64               // so many were produced
 }
 
 // newPartition makes partition number index, of a topic of its own whose id is a pure function of the seed.
 func newPartition(i *instants, index int) *Partition {
-	p := &Partition{index: index, truth: newTruth(), appended: map[place]time.Time{}}
+	p := &Partition{index: index, truth: newTruth(), appended: map[place]time.Time{}, endsOf: -1}
 	p.Topic = fmt.Sprintf("t%d", index)
 	c := i.chance.of("topic id " + p.Topic)
 	for k := range 2 {
@@ -49,6 +52,35 @@ func (p *Partition) noteAppended(epoch int32, base int64) {
 	p.appended[place{epoch, base}] = time.Now()
 }
 
+// leaderEnd is the end of a leader's log, and since when.
+type leaderEnd struct {
+	end int64
+	at  time.Time
+}
+
+// noteEnd notes the end of the log of the leader of an epoch.
+func (p *Partition) noteEnd(epoch int32, end int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if epoch > p.endsOf {
+		p.ends, p.endsOf = p.ends[:0], epoch
+	}
+	if epoch == p.endsOf {
+		p.ends = append(p.ends, leaderEnd{end, time.Now()})
+	}
+}
+
+// lag returns for how long the newest leader has had something that a log with this end lacks: the true lag.
+func (p *Partition) lag(end int64) time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	i := sort.Search(len(p.ends), func(i int) bool { return p.ends[i].end > end })
+	if i == len(p.ends) {
+		return 0
+	}
+	return time.Since(p.ends[i].at)
+}
+
 func (p *Partition) appendedAt(epoch int32, base int64) (time.Time, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -61,7 +93,7 @@ func (p *Partition) nextValue(size int) string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.records++
-	value := fmt.Sprintf("%s/%d ", p.Topic, p.records)
+	value := fmt.Sprintf("%s#%d/%d ", p.Topic, p.index, p.records)
 	for len(value) < size {
 		value += "................................................................"[:min(64, size-len(value))]
 	}

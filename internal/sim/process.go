@@ -2,7 +2,9 @@ package sim
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -25,12 +27,15 @@ type process struct {
 	cluster *Cluster
 	id      int32
 	epoch   int64 // broker epoch, new at each start
+	line    int   // the process that takes the place of a living one has actors of its own: 0 or 1
 	who     string
 
 	ctx        context.Context
 	cancel     context.CancelFunc
 	killed     atomic.Bool
+	zombie     atomic.Bool // another process has taken its place
 	goroutines sync.WaitGroup
+	at         [phases]atomic.Int64 // how much is in each phase
 
 	storage    *objectstore.Manager
 	metadata   metadata.Log
@@ -40,18 +45,24 @@ type process struct {
 	reporter   *replica.Reporter
 	sweeper    *retention.Sweeper
 
-	// Actors, of the broker and not of the process, so that a restart needs no new ones.
+	// Actors, of the broker's line and not of the process, so that a restart needs no new ones.
 	requests    map[string]*actor // by the driver's method
 	publishing  *actor
 	subscribing *actor
 	delivering  map[int32]*actor // by the broker that has published
 	housekeeper *actor
+	calls       map[string]*actor // which a zombie makes in vain
 
 	mu     sync.Mutex
 	roles  map[segment.PartitionKey]*role
 	order  []*role // in the order in which they came
 	inbox  []registration
+	chores []*Partition  // that the broker is to truncate itself, if their logs part from the leader's
 	mailed chan struct{} // holds at most one token
+	asleep chan struct{} // closed when the process wakes up, nil while it is awake
+	kinds  map[segment.PartitionKey]follower.Kind
+	got    map[walstorage.SegmentID]bool // segments downloaded whole
+	newest map[int32]uint64              // the newest message of each follower, as a leader
 }
 
 // start runs a broker.
@@ -60,6 +71,10 @@ func (c *Cluster) start(id int32) *process {
 		cluster: c, id: id, who: fmt.Sprintf("broker %d", id),
 		roles:  map[segment.PartitionKey]*role{},
 		mailed: make(chan struct{}, 1),
+		kinds:  map[segment.PartitionKey]follower.Kind{}, got: map[walstorage.SegmentID]bool{}, newest: map[int32]uint64{},
+	}
+	if zombie := c.zombie(id); zombie != nil {
+		p.line = 1 - zombie.line
 	}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	p.hire(c.instants)
@@ -75,32 +90,45 @@ func (c *Cluster) start(id int32) *process {
 
 // hire finds the broker's actors.
 func (p *process) hire(i *instants) {
+	id := fmt.Sprint(p.id)
+	if p.line > 0 {
+		id += " too"
+	}
 	p.requests = map[string]*actor{}
 	for _, method := range allMethods {
-		p.requests[method] = i.actor("%s %d", method, p.id)
+		p.requests[method] = i.actor("%s %s", method, id)
 	}
-	p.publishing = i.actor("publish %d", p.id)
-	p.subscribing = i.actor("subscribe %d", p.id)
+	p.publishing = i.actor("publish %s", id)
+	p.subscribing = i.actor("subscribe %s", id)
 	p.delivering = map[int32]*actor{}
 	for _, b := range p.cluster.brokerIDs() {
-		p.delivering[b] = i.actor("deliver %d>%d", b, p.id)
+		p.delivering[b] = i.actor("deliver %d>%s", b, id)
 	}
-	p.housekeeper = i.actor("house %d", p.id)
+	p.housekeeper = i.actor("house %s", id)
+	p.calls = map[string]*actor{}
+	for _, part := range p.cluster.parts {
+		name := fmt.Sprint("fetch ", part.index)
+		p.calls[name] = i.actor("lost %s %s", name, id)
+	}
+	for _, b := range p.cluster.brokerIDs() {
+		name := fmt.Sprint("report ", b)
+		p.calls[name] = i.actor("lost %s %s", name, id)
+	}
 }
 
 // build makes walhop's parts.
 func (p *process) build() {
 	c := p.cluster
-	driver := memory.New(memory.Config{Store: c.weather.store})
+	driver := memory.New(memory.Config{Store: c.weather.store, NoStored: c.cfg.StoreTellsNoTime})
 	driver.Fault(func(call memory.Call) memory.Fault { return c.weather.decide(p, call) })
 	var err error
-	storing := objectstore.Config{Cluster: clusterID, Seed: c.cfg.Seed + uint64(p.id)}
+	storing := objectstore.Config{Cluster: clusterID, Seed: c.cfg.Seed + uint64(p.id), Logger: slog.New(&lines{c})}
 	if c.cfg.Store != nil {
 		c.cfg.Store(p.id, &storing)
 	}
-	p.storage, err = objectstore.New(gated{driver, p}, storing)
+	p.storage, err = objectstore.New(gated{Driver: driver, process: p}, storing)
 	c.must(err)
-	log, err := c.topic.topic.Open(memlog.Options{Broker: p.id, BrokerEpoch: p.epoch, Faults: c.topic.faultsFor(p)})
+	log, err := c.topic.topic.Open(memlog.Options{Broker: p.id, BrokerEpoch: p.epoch, Faults: c.topic.faultsFor(p), Hooks: p.topicHooks()})
 	c.must(err)
 	p.metadata = newPublisher(log, p)
 
@@ -131,7 +159,12 @@ func (p *process) build() {
 		c.cfg.Sweeper(p.id, &sweeping)
 		p.sweeper, err = retention.New(sweeping)
 		c.must(err)
-		p.goroutines.Go(func() { _ = p.sweeper.Run(p.ctx) })
+		p.goroutines.Go(func() {
+			// Not at the instant of the start, which is the story's (D2).
+			if p.housekeeper.take(p.ctx, p.housekeeper.next(), time.Millisecond) == nil {
+				_ = p.sweeper.Run(p.ctx)
+			}
+		})
 	}
 }
 
@@ -142,15 +175,76 @@ func (p *process) now() time.Time {
 
 func (p *process) dead() bool { return p.killed.Load() }
 
+// endsWithin is how long the goroutines of a killed process may take to end.
+const endsWithin = 30 * time.Second
+
 // die ends the process at once: nothing that it still does has an effect, and its goroutines end.
 func (p *process) die() {
+	c := p.cluster
+	p.notePhases()
 	p.killed.Store(true)
 	p.cancel()
-	p.cluster.setProcess(p.id, nil)
+	if p.zombie.Load() {
+		c.mu.Lock()
+		delete(c.zombies, p.id)
+		c.mu.Unlock()
+	} else {
+		c.setProcess(p.id, nil)
+	}
 	for _, r := range p.all() {
 		r.log.crash()
 	}
-	p.cluster.ending.Go(p.end)
+	c.ending.Go(func() {
+		begun := c.instants.now()
+		p.end()
+		if took := c.instants.now() - begun; took > endsWithin {
+			c.violate("the goroutines of broker %d, killed, took %s to end", p.id, took)
+		}
+	})
+}
+
+// replaced makes the process a zombie: its place and its disks are another's, and it hears and is heard by nobody but the
+// store and the metadata log. It sleeps until wake.
+func (p *process) replaced() {
+	p.zombie.Store(true)
+	p.mu.Lock()
+	p.asleep = make(chan struct{})
+	p.mu.Unlock()
+}
+
+// wake ends the sleep of a zombie.
+func (p *process) wake() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.asleep != nil {
+		close(p.asleep)
+		p.asleep = nil
+	}
+}
+
+// sleeping returns what is closed when the process wakes up, nil if it is awake.
+func (p *process) sleeping() chan struct{} {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.asleep
+}
+
+// noteKind returns what the partition was before.
+func (p *process) noteKind(partition segment.TopicIDPartition, kind follower.Kind) (before follower.Kind) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	before = p.kinds[partition.Key()]
+	p.kinds[partition.Key()] = kind
+	return before
+}
+
+// callInVain is what becomes of a message of a zombie.
+func (p *process) callInVain(ctx context.Context, name string) error {
+	a := p.calls[name]
+	if err := a.take(ctx, a.next(), p.cluster.cfg.LinkTimeout); err != nil {
+		return err
+	}
+	return errUnreachable
 }
 
 // end waits until all goroutines of the process have ended.
@@ -166,6 +260,7 @@ func (p *process) end() {
 		}
 	}
 	p.endReports()
+	p.tally()
 	if p.dead() {
 		_ = p.metadata.Close() // before the uploader: it has nothing to say any more
 	}
@@ -215,6 +310,9 @@ func (p *process) mail(g registration) {
 func (p *process) readMail() {
 	post := p.cluster.network.links[link{theController, p.id, "mail", -1}]
 	for {
+		if p.zombie.Load() {
+			return
+		}
 		p.mu.Lock()
 		var next *registration
 		if len(p.inbox) > 0 {
@@ -223,6 +321,10 @@ func (p *process) readMail() {
 		}
 		p.mu.Unlock()
 		if next == nil {
+			if part := p.nextChore(); part != nil {
+				p.truncateItself(part)
+				continue
+			}
 			select {
 			case <-p.mailed:
 			case <-p.ctx.Done():
@@ -254,20 +356,26 @@ func (p *process) readMail() {
 
 // keepHouse flushes the logs and looks for members of the ISR that have fallen behind, as Kafka's brokers do.
 func (p *process) keepHouse() {
-	every := p.cluster.cfg.FlushEvery
-	if every == 0 {
-		every = p.cluster.cfg.LagTimeMax / 2
+	least, most := p.cluster.cfg.FlushEvery, p.cluster.cfg.LagTimeMax/2
+	if least == 0 {
+		least = most
 	}
+	every := least
 	shrink := p.cluster.instants.now()
 	for {
 		if p.housekeeper.take(p.ctx, p.housekeeper.next(), every) != nil {
 			return
 		}
+		idle := true // what stands still for hours is not flushed all the time
 		for _, r := range p.all() {
-			if p.cluster.cfg.FlushEvery > 0 {
-				r.log.flush(p.highWatermark(r))
+			if p.cluster.cfg.FlushEvery > 0 && r.log.flush(p.highWatermark(r)) {
+				idle = false
 			}
 		}
+		if every = min(2*every, most); !idle {
+			every = least
+		}
+		every = max(every, least)
 		if now := p.cluster.instants.now(); now-shrink >= p.cluster.cfg.LagTimeMax/2-time.Second {
 			shrink = now
 			for _, r := range p.all() {
@@ -286,6 +394,12 @@ func (p *process) leaderHooks() leader.Hooks {
 				return
 			}
 			c.count("sealed by " + string(s.Reason))
+			if s.Slices > 1 {
+				c.count("several partitions in a segment")
+			}
+			if c.skews[p.id-1].Load() != 0 {
+				c.count("sealed under a wrong clock")
+			}
 			c.trace.add(p.who, "seals segment %d of %d slices, %d bytes", int64(sealNumber(s.ID)), int64(s.Slices), int64(s.ObjectBytes))
 		},
 		UploadDone: func(u leader.Upload) {
@@ -295,14 +409,21 @@ func (p *process) leaderHooks() leader.Hooks {
 			what := "uploaded segment %d, attempt %d"
 			if u.Err != nil {
 				what = "could not upload segment %d, attempt %d: " + kindOf(u.Err)
+			} else {
+				p.enter(stored)
 			}
 			c.trace.add(p.who, what, int64(sealNumber(u.ID)), int64(u.Attempt))
 		},
+		Published: func(leader.Published) { p.leave(stored) },
 		GivenUp: func(g leader.GivenUp) {
+			if g.Stored {
+				p.leave(stored)
+			}
 			if p.dead() {
 				return
 			}
 			c.count("given up")
+			c.count(givenUp(g))
 			c.trace.add(p.who, "gives up segment %d, event %d", int64(sealNumber(g.ID)), g.Sequence)
 		},
 		Skipped: func(s leader.Skipped) {
@@ -316,7 +437,7 @@ func (p *process) leaderHooks() leader.Hooks {
 			if p.dead() {
 				return
 			}
-			c.count("uploader fenced")
+			c.count("zombie fenced by a newer broker epoch")
 			c.trace.add(p.who, "is fenced")
 		},
 		Panic: p.panicked,
@@ -343,10 +464,25 @@ func (p *process) followerHooks() follower.Hooks {
 			what := "fetched segment %d of broker %d"
 			if f.Err != nil {
 				what = "could not fetch segment %d of broker %d: " + kindOf(f.Err)
+			} else {
+				p.mu.Lock()
+				p.got[f.Segment] = true
+				p.mu.Unlock()
 			}
 			c.trace.add(p.who, what, int64(sealNumber(f.Segment)), int64(f.Segment.BrokerID))
 		},
+		Appended: func(a follower.Appended) {
+			p.mu.Lock()
+			got := p.got[a.Segment]
+			p.mu.Unlock()
+			if !got {
+				c.violate("%s appends [%d,%d) of %s from a segment that it has not downloaded", p.who, a.From, a.To, a.Partition.Topic)
+			}
+		},
 		Gap: func(g metadata.Gap) {
+			if p.dead() {
+				return
+			}
 			c.count("gap: " + string(g.Reason))
 			c.trace.add(p.who, "misses events [%d,%d) of broker %d", g.From, g.To, int64(g.BrokerID))
 		},
@@ -375,7 +511,62 @@ func (p *process) sweeperHooks() retention.Hooks {
 				what = "sweeps: %d deleted, " + kindOf(err)
 			}
 			p.cluster.trace.add(p.who, what, int64(result.Deleted))
+			if result.Deleted > 0 {
+				p.cluster.count("swept")
+			}
+			if p.cluster.skews[p.id-1].Load() != 0 {
+				p.cluster.count("swept under a wrong clock")
+			}
+			if result.ClockAhead > 0 {
+				p.cluster.count("clock found ahead of the store's")
+			}
+			if result.Pending > 0 {
+				p.cluster.count("delete failed, tried again")
+			}
 		},
+	}
+}
+
+// topicHooks count what the subscription drops.
+func (p *process) topicHooks() metadata.Hooks {
+	return metadata.Hooks{
+		Duplicate: func(*metadata.Event) { p.cluster.count("duplicate dropped") },
+	}
+}
+
+// givenUp names what becomes of a segment that is given up.
+func givenUp(g leader.GivenUp) string {
+	switch {
+	case errors.Is(g.Err, leader.ErrStuck):
+		return "given up, stuck"
+	case errors.Is(g.Err, leader.ErrExpired):
+		return "given up, expired"
+	case errors.Is(g.Err, metadata.ErrInvalid):
+		return "given up, event refused"
+	case errors.Is(g.Err, metadata.ErrFenced):
+		return "given up, fenced"
+	case g.Sequence >= 0:
+		return "given up, publication unsettled"
+	case g.Stored:
+		return "given up, not published"
+	}
+	return "given up, not stored"
+}
+
+// tally adds up what the process has done that no hook tells.
+func (p *process) tally() {
+	s := p.replicator.Stats()
+	for _, n := range []struct {
+		what  string
+		count int64
+	}{
+		{"hold in vain", s.HoldsInVain},
+		{"append refused as stale", s.Stale},
+		{"entry of an old epoch dropped", int64(s.Entries.Stale)},
+		{"entry covered by another", int64(s.Entries.Covered)},
+		{"entry evicted", int64(s.Entries.Evicted)},
+	} {
+		p.cluster.countMany(n.what, int(n.count))
 	}
 }
 

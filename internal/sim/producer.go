@@ -39,6 +39,10 @@ func (c *Cluster) Load(part *Partition, every time.Duration, acks Acks) *Produce
 	p := c.newProducer(part, acks)
 	p.done.Go(func() {
 		for p.arm.take(p.ctx, p.arm.next(), every) == nil {
+			if c.paused.Load() {
+				_ = p.arm.take(p.ctx, p.arm.next(), time.Second)
+				continue
+			}
 			p.send()
 		}
 	})
@@ -116,6 +120,9 @@ func (p *Producer) note(do func()) {
 	defer p.mu.Unlock()
 	do()
 }
+
+// pause keeps every producer from sending, or ends that.
+func (c *Cluster) pause(on bool) { c.paused.Store(on) }
 
 // Stop ends the producer.
 func (p *Producer) Stop() {

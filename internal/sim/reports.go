@@ -3,6 +3,7 @@ package sim
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/walhop/walhop/replica"
 	"github.com/walhop/walhop/unifiedlog/memory"
@@ -46,6 +47,11 @@ func (p *process) endReports() {
 // send is the transport of the reports: a connection of their own, on which a newer message does not wait for the answer
 // to an older one (B1).
 func (p *process) send(ctx context.Context, leaderID int32, r replica.Reports) ([]replica.Answer, error) {
+	p.enter(reporting)
+	defer p.leave(reporting)
+	if p.zombie.Load() {
+		return nil, p.callInVain(ctx, fmt.Sprint("report ", leaderID))
+	}
 	network := p.cluster.network
 	for _, part := range r.Parts {
 		p.cluster.trace.add(p.who, "report %d: "+part.Partition.Topic+" wanting %d knowing %d, end %d", int64(r.Counter), int64(map[bool]int{true: 1}[part.Wanting]), part.Known.LogEndOffset, part.LogEndOffset)
@@ -58,6 +64,9 @@ func (p *process) send(ctx context.Context, leaderID int32, r replica.Reports) (
 		return nil, errUnreachable
 	}
 	p.cluster.count("reports")
+	if leading.hears(p.id, p.epoch, r.Counter) {
+		p.cluster.count("report overtaken")
+	}
 	if p.cluster.cfg.Break.AnswersPark {
 		for i := range r.Parts {
 			r.Parts[i].Wanting = false
@@ -75,6 +84,18 @@ func (p *process) send(ctx context.Context, leaderID int32, r replica.Reports) (
 		return nil, lost
 	}
 	return answers, err
+}
+
+// hears notes a message of a follower, and tells whether a newer one has come before it.
+func (p *process) hears(replica int32, brokerEpoch int64, counter uint64) (overtaken bool) {
+	number := uint64(brokerEpoch)<<32 | counter
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if number < p.newest[replica] {
+		return number>>32 == p.newest[replica]>>32
+	}
+	p.newest[replica] = number
+	return false
 }
 
 // answered takes what a leader says of the high watermark and the log start.

@@ -31,7 +31,8 @@ type role struct {
 	samples    map[int32]kafkaSample // only where Break.OverwrittenSample asks for them
 
 	// A follower's.
-	following *follower.Following
+	following     *follower.Following
+	followedSince time.Time
 }
 
 // waiter waits for the high watermark to reach an offset: a produce request with acks=all.
@@ -58,6 +59,12 @@ func (r *role) members() []int32 {
 func (p *process) apply(g registration) {
 	key := g.part.Key()
 	r := p.role(key)
+	if g.absent {
+		if r != nil {
+			p.forget(r)
+		}
+		return
+	}
 	if r == nil {
 		r = &role{process: p, part: g.part, log: p.cluster.disk(g.part, p.id).mountFor(p), epoch: -1, leader: nobody}
 		r.highWatermark = r.log.checkpoint()
@@ -73,7 +80,9 @@ func (p *process) apply(g registration) {
 	if g.epoch < r.epoch {
 		return
 	}
-	p.leave(r)
+	if !p.supersedes(r, g) {
+		p.leaveRole(r)
+	}
 	p.mu.Lock()
 	r.epoch, r.leader = g.epoch, g.leader
 	r.replicas, r.brokers, r.isr, r.asked, r.version = g.replicas, g.brokers, g.isr, nil, g.version
@@ -112,8 +121,38 @@ func (p *process) noteBrokers(g registration) {
 	}
 }
 
-// leave ends what the process did in the older epoch. Stop and Resign come before anything that touches the log (B5).
-func (p *process) leave(r *role) {
+// supersedes tells whether the next Follow or Lead ends the older one, and not Stop or Resign: a broker may do without
+// those where it neither truncates nor begins to lead (B5).
+func (p *process) supersedes(r *role, g registration) bool {
+	if !p.cluster.cfg.Hasty || p.cluster.instants.chance.of(r.part.Topic).bits(uint64(g.epoch), "hasty")%2 == 0 {
+		return false
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case r.following != nil && g.leader != p.id && g.leader != nobody:
+		p.cluster.count("Follow superseded")
+	case r.leadership != nil && g.leader == p.id:
+		p.cluster.count("Lead superseded")
+	default:
+		return false
+	}
+	return true
+}
+
+// forget ends everything that the process does for a partition that is deleted, and deletes its log.
+func (p *process) forget(r *role) {
+	p.leaveRole(r)
+	p.tracker.Forget(r.part.TopicIDPartition)
+	r.log.wipe()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.roles, r.part.Key())
+	p.order = slices.DeleteFunc(p.order, func(other *role) bool { return other == r })
+}
+
+// leaveRole ends what the process did in the older epoch. Stop and Resign come before anything that touches the log (B5).
+func (p *process) leaveRole(r *role) {
 	p.mu.Lock()
 	following, leadership, waiting := r.following, r.leadership, r.waiting
 	r.following, r.leadership, r.waiting = nil, nil, nil
@@ -143,7 +182,8 @@ func (p *process) lead(r *role, g registration) {
 	}
 	lost := r.part.truth.elected(g.epoch, logStart, start, lastEpoch)
 	r.part.leaderEnd.Store(start)
-	if len(lost) > 0 && !g.unclean {
+	p.cluster.controller.led(r.part, g.epoch)
+	if lost != nil && !g.unclean {
 		p.cluster.violate("%s lost what was committed, though %d of its ISR was elected: %v", r.part, p.id, lost)
 	}
 	p.cluster.trace.add(p.who, "leads "+r.part.Topic+" in epoch %d from %d on", int64(g.epoch), start)
@@ -154,9 +194,14 @@ func (p *process) lead(r *role, g registration) {
 		}
 	}
 	p.mu.Lock()
+	waiting := r.waiting // of an older epoch of this very leader
+	r.waiting = nil
 	r.leadership, r.epochStart, r.since = leadership, start, time.Now()
 	r.highWatermark = min(r.highWatermark, start)
 	p.mu.Unlock()
+	for _, w := range waiting {
+		w.done(false)
+	}
 	p.advance(r)
 }
 
@@ -176,10 +221,53 @@ func (p *process) follow(r *role) {
 		}
 		return
 	}
+	p.stopReporting(r) // of a handle that this one has superseded
 	p.mu.Lock()
-	r.following = following
+	r.following, r.followedSince = following, time.Now()
 	p.mu.Unlock()
 	p.startReporting(r)
+}
+
+// nextChore returns a partition that is waiting to be truncated, nil if there is none.
+func (p *process) nextChore() *Partition {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.chores) == 0 {
+		return nil
+	}
+	part := p.chores[0]
+	p.chores = p.chores[1:]
+	return part
+}
+
+// truncateItself asks the leader where its log and this one part and truncates, with walhop stopped (B5).
+func (p *process) truncateItself(part *Partition) {
+	r := p.role(part.Key())
+	if r == nil {
+		return
+	}
+	p.mu.Lock()
+	following := r.following
+	r.following = nil
+	p.mu.Unlock()
+	if following == nil {
+		return
+	}
+	p.stopReporting(r)
+	following.Stop()
+	p.cluster.count("Stop and Follow again")
+	request := fetchRequest{replica: p.id, brokerEpoch: p.epoch, part: part, leaderEpoch: r.epoch}
+	request.offset, request.lastEpoch = r.log.End()
+	answer, err := p.ask(p.ctx, part, request)
+	if err == nil && (answer.diverging != nil || answer.outOfRange) {
+		fetch := ordinaryFetch{p}
+		if _, err = fetch.use(p.ctx, r, request, answer); err == nil {
+			p.cluster.count("truncation outside of a fetch")
+		}
+	}
+	if p.ctx.Err() == nil {
+		p.follow(r)
+	}
 }
 
 // learn takes over what a leader's answer says of the high watermark and of the log start. The high watermark comes from

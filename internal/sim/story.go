@@ -55,12 +55,19 @@ func (c *Cluster) Now() time.Duration { return c.instants.now() }
 // Fatalf fails the test with the story of the last events.
 func (c *Cluster) Fatalf(format string, args ...any) {
 	c.t.Helper()
+	if c.cfg.quiet {
+		c.violate(format, args...)
+		panic(storyOver{})
+	}
 	c.t.Fatalf("seed %d, at %s: %s\nthe last that happened:\n%s", c.cfg.Seed, c.Now(), fmt.Sprintf(format, args...), c.trace.Story())
 }
 
 // stopIfViolated ends the test at the first violation: what follows from one is of no interest.
 func (c *Cluster) stopIfViolated() {
 	if len(c.Violations()) > 0 && !c.cfg.ExpectViolations {
+		if c.cfg.quiet {
+			panic(storyOver{})
+		}
 		c.fail()
 		c.t.FailNow()
 	}
@@ -188,11 +195,11 @@ func (c *Cluster) AwaitLeader(part *Partition) (broker int32) {
 // AwaitFollowing lets time pass until every partition has a leader that knows, and every live replica follows it.
 func (c *Cluster) AwaitFollowing() {
 	c.t.Helper()
-	for _, part := range c.parts {
+	for _, part := range c.controller.present() {
 		c.AwaitLeader(part)
 	}
 	c.Until(10*time.Second, "every replica follows", func() bool {
-		for _, part := range c.parts {
+		for _, part := range c.controller.present() {
 			g := c.controller.view(part)
 			for _, replica := range g.replicas {
 				if s := c.State(part, replica); replica != g.leader && c.process(replica) != nil && (s.Kind != follower.Replicating || s.Epoch != g.epoch) {
@@ -249,13 +256,43 @@ func (c *Cluster) Kill(broker int32) {
 	c.count("kill")
 	c.trace.add(p.who, "is killed")
 	p.die()
-	watcher := c.instants.actor("session %d", broker)
+	watcher := c.sessions[broker]
 	epoch := p.epoch
 	c.ending.Go(func() {
 		if watcher.take(c.ctx, watcher.next(), c.cfg.SessionTimeout) == nil {
 			c.controller.died(broker, epoch)
 		}
 	})
+}
+
+// Replace starts another process of a living broker, with its disks, as where a machine that seemed dead has lost them to
+// another. The older process sleeps, does not know, and can reach nobody but the store and the metadata log.
+func (c *Cluster) Replace(broker int32) {
+	old := c.process(broker)
+	if old == nil {
+		return
+	}
+	if older := c.zombie(broker); older != nil {
+		older.wake()
+		older.die()
+	}
+	c.count("replaced")
+	c.trace.add(old.who, "is replaced, and sleeps")
+	old.replaced()
+	c.mu.Lock()
+	c.zombies[broker] = old
+	delete(c.processes, broker)
+	c.mu.Unlock()
+	c.start(broker)
+}
+
+// Wake lets a process that was replaced go on.
+func (c *Cluster) Wake(broker int32) {
+	if p := c.zombie(broker); p != nil && p.sleeping() != nil {
+		c.count("zombie wakes")
+		c.trace.add(p.who, "wakes up, replaced long ago")
+		p.wake()
+	}
 }
 
 // Restart starts a broker that was killed.
@@ -323,6 +360,7 @@ func (c *Cluster) StoreUp() {
 		if gate := c.weather.held[s]; gate != nil {
 			close(gate)
 			delete(c.weather.held, s)
+			delete(c.weather.hung, s)
 		}
 	})
 }
@@ -334,6 +372,12 @@ func (c *Cluster) Hold(methods []string, brokers ...int32) {
 			c.weather.held[s] = make(chan struct{})
 		}
 	})
+}
+
+// Hang is Hold for requests that do not even return when their deadline has passed, until StoreUp.
+func (c *Cluster) Hang(methods []string, brokers ...int32) {
+	c.Hold(methods, brokers...)
+	c.weather.each(methods, brokers, func(s sky) { c.weather.hung[s] = true })
 }
 
 // SlowPuts gives the uploads of each broker so many bytes a second.
@@ -554,7 +598,7 @@ func (c *Cluster) TakeTraffic() Traffic {
 
 // Converged tells whether every live replica of every partition ends where its leader does.
 func (c *Cluster) Converged() bool {
-	for _, part := range c.parts {
+	for _, part := range c.controller.present() {
 		g := c.controller.view(part)
 		leader := c.process(g.leader)
 		if leader == nil {
@@ -590,7 +634,7 @@ func (c *Cluster) AwaitConverged(limit time.Duration) time.Duration {
 	if !c.Converged() {
 		c.Fatalf("a log has moved after it had converged")
 	}
-	for _, part := range c.parts {
+	for _, part := range c.controller.present() {
 		g := c.controller.view(part)
 		for _, replica := range g.replicas {
 			if c.process(replica) != nil && replica != g.leader {

@@ -3,6 +3,7 @@ package sim
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -78,14 +79,35 @@ func (w *topicWeather) publish(p *process, call memlog.PublishCall) memlog.Publi
 	case a.chance.happens(op, "answer lost", bad.PublishAnswerLost):
 		w.cluster.count("publication's answer lost")
 		fault.Err, fault.Stored = metadata.ErrUnknownOutcome, call.Events
-		fallthrough
-	default:
-		at := w.cluster.instants.now() + fault.Delay
+	case a.chance.happens(op, "event stored late", bad.PublishLate):
+		w.cluster.count("publication late")
+		fault.Err, fault.Stored = metadata.ErrUnknownOutcome, call.Events
+		fault.Late = a.due(op, fault.Delay+w.lateness(a.chance, op)) - fault.Delay
+	case a.chance.happens(op, "event stored twice", bad.PublishTwice):
+		w.cluster.count("publication stored twice")
+		fault.Repeat = 1
+	case a.chance.happens(op, "event refused", bad.PublishRefused):
+		w.cluster.count("publication refused")
+		fault.Err = metadata.ErrInvalid
+	}
+	if fault.Err == nil || fault.Stored > 0 {
+		at := w.cluster.instants.now() + fault.Delay + fault.Late
 		for i := range call.Events {
-			w.stored[eventPlace{p.id, call.Segment.BrokerEpoch, call.Sequence + int64(i)}] = at
+			place := eventPlace{p.id, call.Segment.BrokerEpoch, call.Sequence + int64(i)}
+			if was, known := w.stored[place]; !known || at < was {
+				w.stored[place] = at
+			}
 		}
 	}
 	return fault
+}
+
+// lateness is how much later an event appears that is stored late: seconds, at times hours.
+func (w *topicWeather) lateness(c chance, op uint64) time.Duration {
+	if c.happens(op, "very late", 0.1) {
+		return c.between(op, "lateness", time.Minute, 3*time.Hour)
+	}
+	return c.between(op, "lateness", 20*time.Millisecond, 3*time.Second)
 }
 
 func (w *topicWeather) deliver(p *process, d memlog.Delivery) memlog.DeliveryFault {
@@ -115,6 +137,12 @@ func (w *topicWeather) deliver(p *process, d memlog.Delivery) memlog.DeliveryFau
 	case a.chance.happens(op, "event twice", bad.EventTwice):
 		w.cluster.count("event twice")
 		fault.Repeat = 1
+	case a.chance.happens(op, "event corrupt", bad.EventCorrupt):
+		w.cluster.count("event corrupt")
+		fault.Corrupt = true
+	case a.chance.happens(op, "event of an unknown version", bad.EventUnknown):
+		w.cluster.count("event of an unknown version")
+		fault.UnknownVersion = true
 	}
 	for _, f := range []flow{{d.Segment.BrokerID, p.id}, {0, p.id}} {
 		if spoil := w.spoils[f]; spoil != nil {
@@ -150,9 +178,11 @@ type publisher struct {
 	process *process
 	keys    walstorage.Keys
 
-	mu     sync.Mutex
-	events map[int64]walstorage.SegmentID
-	newest uint32 // number of the segment published last
+	mu        sync.Mutex
+	events    map[int64]walstorage.SegmentID
+	unsettled map[int64]bool // may be in the log, whatever is said of them later
+	newest    uint32         // number of the segment published last
+	before    uint32         // newest before the call under way
 }
 
 func newPublisher(log metadata.Log, p *process) *publisher {
@@ -160,13 +190,28 @@ func newPublisher(log metadata.Log, p *process) *publisher {
 	if err != nil {
 		panic(err)
 	}
-	return &publisher{Log: log, process: p, keys: keys, events: map[int64]walstorage.SegmentID{}}
+	return &publisher{Log: log, process: p, keys: keys, events: map[int64]walstorage.SegmentID{}, unsettled: map[int64]bool{}}
 }
 
 func (l *publisher) Publish(ctx context.Context, events ...*metadata.Event) (int, error) {
-	if l.process.dead() {
+	p := l.process
+	p.enter(publishing)
+	defer p.leave(publishing)
+	if asleep := p.sleeping(); asleep != nil {
+		select {
+		case <-asleep:
+		case <-ctx.Done():
+		}
+		if err := ctx.Err(); err != nil {
+			return 0, err
+		}
+	}
+	if p.dead() {
 		return 0, metadata.ErrClosed
 	}
+	l.mu.Lock()
+	l.before = l.newest
+	l.mu.Unlock()
 	for i, e := range events {
 		if l.process.cluster.topic.refused(e) {
 			return l.reject(ctx, events[:i], e)
@@ -177,12 +222,36 @@ func (l *publisher) Publish(ctx context.Context, events ...*metadata.Event) (int
 	}
 	first, number := events[0].Sequence, int64(sealNumber(events[0].Segment.ID))
 	stored, err := l.Log.Publish(ctx, events...)
+	if err != nil {
+		l.settle(events, stored, errors.Is(err, metadata.ErrInvalid))
+	}
 	if err == nil {
 		l.process.cluster.trace.add(l.process.who, "published %d events from sequence %d, segment %d, on", int64(stored), first, number)
 	} else if !l.process.dead() {
 		l.process.cluster.trace.add(l.process.who, "published %d of %d events from sequence %d on", int64(stored), int64(len(events)), first)
 	}
 	return stored, err
+}
+
+// settle takes in what a failed Publish says of the events that it has not stored. Where they are certainly not stored,
+// their sequences are free again.
+func (l *publisher) settle(events []*metadata.Event, stored int, certain bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, e := range events[stored:] {
+		switch {
+		case !certain:
+			l.unsettled[e.Sequence] = true
+		case !l.unsettled[e.Sequence]:
+			delete(l.events, e.Sequence)
+		}
+	}
+	if certain {
+		l.newest = l.before
+		if stored > 0 {
+			l.newest = sealNumber(events[stored-1].Segment.ID)
+		}
+	}
 }
 
 // reject stores the events before the one that can never be stored.
@@ -210,8 +279,10 @@ func (l *publisher) Subscribe(ctx context.Context, from metadata.Position) (meta
 
 type paced struct {
 	metadata.Subscription
-	process *process
-	last    time.Duration
+	process  *process
+	last     time.Duration
+	newest   time.Duration // when the newest event so far was stored
+	newestOf int32
 }
 
 func (s *paced) Next(ctx context.Context) (metadata.Item, error) {
@@ -225,17 +296,40 @@ func (s *paced) Next(ctx context.Context) (metadata.Item, error) {
 		}
 	}
 	s.last = s.process.cluster.instants.now()
+	if item.Event != nil {
+		s.noteOrder(item.Event)
+	}
 	return item, nil
+}
+
+// noteOrder counts the events that have overtaken one of another broker on their way.
+func (s *paced) noteOrder(e *metadata.Event) {
+	w := s.process.cluster.topic
+	id := e.Segment.ID
+	w.mu.Lock()
+	at, known := w.stored[eventPlace{id.BrokerID, id.BrokerEpoch, e.Sequence}]
+	w.mu.Unlock()
+	switch {
+	case !known:
+	case at >= s.newest:
+		s.newest, s.newestOf = at, id.BrokerID
+	case id.BrokerID != s.newestOf:
+		s.process.cluster.count("events of two brokers reordered")
+	}
 }
 
 // look returns what is wrong with an event, "" if nothing is.
 func (l *publisher) look(e *metadata.Event) string {
 	id := e.Segment.ID
 	object, stored := l.process.cluster.weather.store.Object(l.keys.Key(id))
-	if !stored {
+	w := l.process.cluster.weather
+	w.mu.Lock()
+	deleted := w.deleted[id] // so it was stored
+	w.mu.Unlock()
+	if !stored && !deleted {
 		return fmt.Sprintf("segment %s is not stored", id)
 	}
-	if int64(len(object)) != e.ObjectSize {
+	if stored && int64(len(object)) != e.ObjectSize && !w.isDamaged(id) {
 		return fmt.Sprintf("segment %s has %d bytes, the event says %d", id, len(object), e.ObjectSize)
 	}
 	l.mu.Lock()
@@ -244,8 +338,10 @@ func (l *publisher) look(e *metadata.Event) string {
 		if was != id {
 			return fmt.Sprintf("the sequence was that of segment %s and is that of segment %s", was, id)
 		}
+		l.process.cluster.count("event published again")
 		return ""
 	}
+	l.process.cluster.noteEvent(e)
 	if number := sealNumber(id); number <= l.newest {
 		return fmt.Sprintf("segment number %d comes after number %d", number, l.newest)
 	}

@@ -18,6 +18,7 @@ type truth struct {
 	bases     map[int32][]int64 // of the batches of an epoch, ascending
 	deleted   int64             // a leader's log has begun here: what lies below is of no interest to anybody
 	committed []commit
+	acked     map[place]bool // acknowledged with acks=all
 }
 
 // place is where a batch was written first. A leader epoch has one leader, so a place has one batch for ever (B6).
@@ -68,7 +69,7 @@ func (l lineage) end(epoch int32) int64 {
 }
 
 func newTruth() *truth {
-	return &truth{lineages: map[int32]lineage{}, batches: map[place]*written{}, bases: map[int32][]int64{}}
+	return &truth{lineages: map[int32]lineage{}, batches: map[place]*written{}, bases: map[int32][]int64{}, acked: map[place]bool{}}
 }
 
 // elected notes that the leader of epoch begins it at start, on a log whose last batch is of lastEpoch (-1: it has none)
@@ -85,6 +86,13 @@ func (t *truth) elected(epoch int32, logStart, start int64, lastEpoch int32) (lo
 	}
 	t.lineages[epoch] = append(line, memory.EpochStart{Epoch: epoch, Start: start})
 	line = t.lineages[epoch]
+	for at := range t.acked {
+		if w := t.batches[at]; at.epoch < epoch && w.last >= logStart && line.end(at.epoch) <= w.last {
+			lost = append(lost, fmt.Sprintf("acknowledged at %d in epoch %d", at.base, at.epoch))
+			delete(t.acked, at)
+		}
+	}
+	slices.Sort(lost)
 	t.committed = slices.DeleteFunc(t.committed, func(c commit) bool {
 		if c.by >= epoch || c.end <= logStart || line.end(c.epoch) >= c.end {
 			return false
@@ -93,6 +101,29 @@ func (t *truth) elected(epoch int32, logStart, start int64, lastEpoch int32) (lo
 		return true
 	})
 	return lost
+}
+
+// acknowledges notes that a producer was told that all in sync replicas have the batch.
+func (t *truth) acknowledges(epoch int32, base int64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.acked[place{epoch, base}] = true
+}
+
+// lostAcked returns what is wrong with the log of the leader of epoch: a batch that was acknowledged and is not in it, ""
+// if there is none. has tells whether a batch is in the log, which begins at logStart. What an unclean election lost is
+// forgotten already.
+func (t *truth) lostAcked(epoch int32, logStart int64, has func(epoch int32, base int64) bool) string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for at := range t.acked {
+		w := t.batches[at]
+		if w.last < logStart || w.last < t.deleted || w.compacted || has(at.epoch, at.base) {
+			continue
+		}
+		return fmt.Sprintf("the batch of epoch %d at %d was acknowledged and is not in the log of the leader of epoch %d", at.epoch, at.base, epoch)
+	}
+	return ""
 }
 
 // wrote notes a batch that the leader of its epoch has appended.

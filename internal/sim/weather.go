@@ -39,9 +39,12 @@ type weather struct {
 	mu       sync.Mutex
 	refused  map[sky]error // requests that fail after a moment
 	held     map[sky]chan struct{}
+	hung     map[sky]bool // of those held: not even the end of its context ends a request
 	attempts map[attempt]uint64
 	slow     map[sky]float64 // bytes per second
 	free     map[sky]time.Time
+	deleted  map[walstorage.SegmentID]bool // by a sweeper, or by an operator
+	damaged  map[walstorage.SegmentID]bool
 	poisoned func(method string, id walstorage.SegmentID) error // nil, or what becomes of requests for some segments
 }
 
@@ -54,11 +57,25 @@ type gated struct {
 
 // wait holds a request as long as requests of its kind are held.
 func (g gated) wait(ctx context.Context, method string) error {
+	if asleep := g.process.sleeping(); asleep != nil {
+		select {
+		case <-asleep:
+		case <-ctx.Done():
+		}
+	}
 	w := g.process.cluster.weather
+	under := sky{method, g.process.id}
 	w.mu.Lock()
-	gate := w.held[sky{method, g.process.id}]
+	gate, hung := w.held[under], w.hung[under]
 	w.mu.Unlock()
-	if gate != nil {
+	switch {
+	case gate == nil:
+	case hung:
+		select {
+		case <-gate:
+		case <-g.process.ctx.Done(): // a dead process has no calls
+		}
+	default:
 		select {
 		case <-gate:
 		case <-ctx.Done():
@@ -68,6 +85,8 @@ func (g gated) wait(ctx context.Context, method string) error {
 }
 
 func (g gated) Put(ctx context.Context, key string, body *objectstore.Body, crc32c uint32) error {
+	g.process.enter(uploading)
+	defer g.process.leave(uploading)
 	if err := g.wait(ctx, "Put"); err != nil {
 		return err
 	}
@@ -75,10 +94,22 @@ func (g gated) Put(ctx context.Context, key string, body *objectstore.Body, crc3
 }
 
 func (g gated) Get(ctx context.Context, key string, offset int64, dst []byte) error {
+	g.process.enter(downloading)
+	defer g.process.leave(downloading)
 	if err := g.wait(ctx, "Get"); err != nil {
 		return err
 	}
-	return g.Driver.Get(ctx, key, offset, dst)
+	err := g.Driver.Get(ctx, key, offset, dst)
+	if walstorage.KindOf(err) == walstorage.ErrSegmentNotFound {
+		g.process.cluster.noteMissing(g.process, key)
+	}
+	return err
+}
+
+func (g gated) Delete(ctx context.Context, keys []string) error {
+	err := g.Driver.Delete(ctx, keys)
+	g.process.cluster.noteDeleted(keys)
+	return err
 }
 
 // sky is one kind of request of one broker.
@@ -90,6 +121,7 @@ type sky struct {
 // attempt counts the requests of one kind for one segment.
 type attempt struct {
 	sky
+	process *process
 	segment walstorage.SegmentID
 }
 
@@ -99,9 +131,16 @@ var allMethods = []string{"Put", "Get", "Stat", "Delete", "List"}
 func newWeather(c *Cluster) *weather {
 	return &weather{
 		cluster: c, store: memory.NewStore(),
-		refused: map[sky]error{}, held: map[sky]chan struct{}{}, attempts: map[attempt]uint64{},
+		refused: map[sky]error{}, held: map[sky]chan struct{}{}, hung: map[sky]bool{}, deleted: map[walstorage.SegmentID]bool{}, damaged: map[walstorage.SegmentID]bool{}, attempts: map[attempt]uint64{},
 		slow: map[sky]float64{}, free: map[sky]time.Time{},
 	}
+}
+
+// isDamaged tells whether the segment was damaged at rest.
+func (w *weather) isDamaged(id walstorage.SegmentID) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.damaged[id]
 }
 
 // decide is the fault function of the driver of a process.
@@ -113,7 +152,7 @@ func (w *weather) decide(p *process, call memory.Call) memory.Fault {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	under := sky{call.Method, p.id}
-	this := attempt{under, call.Segment}
+	this := attempt{under, p, call.Segment}
 	w.attempts[this]++
 	op := hashBytes(call.Segment.UUID[:]) + w.attempts[this]
 
@@ -142,7 +181,7 @@ func (w *weather) decide(p *process, call memory.Call) memory.Fault {
 	} else {
 		w.stir(&fault, a.chance, op, call, &latency)
 	}
-	if call.Segment != (walstorage.SegmentID{}) && fault.Err == nil && fault.ErrAfter == nil && fault.LandLate == 0 && fault.FlipBit == 0 && fault.Truncate == 0 {
+	if call.Segment != (walstorage.SegmentID{}) && fault.Err == nil && fault.ErrAfter == nil && fault.LandLate == 0 && fault.FlipBit == 0 && fault.Truncate == 0 && fault.KeyErr == nil {
 		delete(w.attempts, this)
 	}
 	fault.Delay = a.due(op, latency)
@@ -154,6 +193,14 @@ func (w *weather) poison(call memory.Call) error {
 		return nil
 	}
 	return w.poisoned(call.Method, call.Segment)
+}
+
+// lateness is how much later an object appears that is stored late: seconds, at times hours.
+func (w *weather) lateness(c chance, op uint64) time.Duration {
+	if c.happens(op, "very late", 0.1) {
+		return c.between(op, "lateness", time.Minute, 3*time.Hour)
+	}
+	return c.between(op, "lateness", 50*time.Millisecond, 2*time.Second)
 }
 
 // stir adds the faults of a bad day.
@@ -180,7 +227,19 @@ func (w *weather) stir(fault *memory.Fault, c chance, op uint64, call memory.Cal
 		case hit("answer lost", bad.PutAnswerLost):
 			fault.ErrAfter = unavailable
 		case hit("object late", bad.PutLandsLate):
-			fault.LandLate = c.between(op, "lateness", 50*time.Millisecond, 2*time.Second)
+			fault.LandLate = w.lateness(c, op)
+		}
+	case "Delete":
+		switch {
+		case hit("delete fails", bad.DeleteFails):
+			fault.KeyErr = func(key string) error {
+				if hashString(key)%2 == 0 {
+					return unavailable
+				}
+				return nil
+			}
+		case hit("delete's answer lost", bad.DeleteAnswerLost):
+			fault.ErrAfter = unavailable
 		}
 	case "Get":
 		switch {
