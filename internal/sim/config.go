@@ -45,6 +45,12 @@ type Config struct {
 	// ValueBytes is the size of a record's value, default 100.
 	ValueBytes int
 
+	// BatchRecords is how many records a batch has at most, default 1: how many it has is a function of its first record.
+	BatchRecords int
+	// TruncatesFirst makes brokers ask a new leader where the logs part and truncate before they follow it, by turns, as
+	// Kafka's did before the ordinary fetch told.
+	TruncatesFirst bool
+
 	// Store, Leader, Follower, Tracker, Reporter and Sweeper change the configuration of the parts of one broker. All may
 	// be nil. Without a Sweeper there is no retention.
 	Store    func(broker int32, cfg *objectstore.Config)

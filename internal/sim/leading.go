@@ -27,7 +27,7 @@ func (p *process) produce(part *Partition, value string, done func(acknowledged 
 	p.mu.Unlock()
 
 	begun := time.Now()
-	offset, next, err := r.log.write(p.ctx, epoch, batchtest.Make(0, epoch, value))
+	offset, next, err := r.log.write(p.ctx, epoch, batchtest.Make(0, epoch, p.records(value)...))
 	if err != nil {
 		return 0, err
 	}
@@ -58,6 +58,17 @@ func (p *process) produce(part *Partition, value string, done func(acknowledged 
 	}
 	p.moved(part)
 	return offset, nil
+}
+
+// records returns the records of the batch that begins with one of this value.
+func (p *process) records(value string) []string {
+	all := []string{value}
+	if most := p.cluster.cfg.BatchRecords; most > 1 {
+		for range hashString(value) % uint64(most) {
+			all = append(all, "+")
+		}
+	}
+	return all
 }
 
 // moved is called after each change of a log of this process: it tells whoever reports or answers reports.

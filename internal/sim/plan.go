@@ -26,6 +26,7 @@ type sizes struct {
 	stallAfter, tooFarBehind, linger time.Duration
 	giveUpAfter, stuckAfter          time.Duration
 	maxBacklogAge                    time.Duration
+	maxBacklogBytes                  int64
 	inFlight                         int
 	entries                          int
 	parked                           int64
@@ -58,6 +59,9 @@ func NewPlan(seed uint64) *Plan {
 		ValueBytes:       number(60, 100, 900),
 		StoreTellsNoTime: number(0, 0, 0, 1) == 1,
 		Hasty:            number(0, 1) == 1,
+		TruncatesFirst:   number(0, 0, 1) == 1,
+		BatchRecords:     number(1, 1, 4),
+		DiskLatency:      pick(50*time.Microsecond, 50*time.Microsecond, 2*time.Millisecond),
 	}
 	cfg.MinISR = number(1, min(2, brokers))
 	if number(0, 0, 1) == 1 { // S3 Standard
@@ -72,13 +76,17 @@ func NewPlan(seed uint64) *Plan {
 	s.tooFarBehind = pick(5*time.Second, s.stallAfter, 2*s.stallAfter)
 	cfg.LagTimeMax = pick(30*time.Second, max(4*time.Second, 2*(s.stallAfter+s.tooFarBehind)+time.Second))
 	s.linger = pick(10*time.Millisecond, 10*time.Millisecond, 3*time.Millisecond, 50*time.Millisecond)
-	s.maxBacklogAge = pick(3*time.Second, time.Second, 300*time.Millisecond)
+	s.maxBacklogAge = pick(3*time.Second, time.Second, 300*time.Millisecond, time.Minute)
+	s.maxBacklogBytes = int64(number(0, 0, 0, 20<<10))
 	s.inFlight = number(8, 8, 2, 1)
 	s.giveUpAfter = pick(5*time.Second, time.Second, 600*time.Millisecond)
 	s.stuckAfter = pick(5*time.Second, time.Second, 400*time.Millisecond)
 	s.entries = number(0, 0, 12, 5)
 	s.parked = int64(number(0, 0, 8<<10, 2<<10))
 	s.retention = pick(time.Hour, 20*time.Second, 3*time.Second, 1300*time.Millisecond)
+	if number(0, 0, 0, 0, 0, 0, 0, 0, 0, 1) == 1 { // what is on its way is not given up for hours
+		s.retention, s.giveUpAfter = 10*time.Hour, 4*time.Hour
+	}
 	s.grace = pick(5*time.Second, 500*time.Millisecond, 100*time.Millisecond)
 	s.giveUpAfter = min(s.giveUpAfter, s.retention/2-50*time.Millisecond)
 	s.sweep, s.full = 300*time.Millisecond, time.Second
@@ -115,6 +123,7 @@ func (p *Plan) set() {
 	s := p.sizes
 	p.Config.Leader = func(_ int32, cfg *leader.Config) {
 		cfg.Linger, cfg.MaxBacklogAge, cfg.MaxInFlightUploads = s.linger, s.maxBacklogAge, s.inFlight
+		cfg.MaxBacklogBytes = s.maxBacklogBytes
 		cfg.GiveUpAfter, cfg.StuckAfter, cfg.Retention = s.giveUpAfter, s.stuckAfter, s.retention
 		cfg.TargetBytes, cfg.MaxBytes = targetBytes, maxBytes
 	}

@@ -433,6 +433,7 @@ func (p *process) leaderHooks() leader.Hooks {
 			c.count("skip: " + string(s.Reason))
 			c.trace.add(p.who, "skips "+s.Partition.Topic+" [%d,%d): "+string(s.Reason), s.From, s.To)
 		},
+		PartitionFailed: func(segment.TopicIDPartition, int32, error) { c.count("log cannot be read") },
 		Fenced: func(error) {
 			if p.dead() {
 				return
@@ -490,9 +491,12 @@ func (p *process) followerHooks() follower.Hooks {
 	}
 }
 
+// toldPanic is the panic that a story has asked for.
+const toldPanic = "sim: as told"
+
 // panicked notes a panic that walhop has contained.
 func (p *process) panicked(where string, value any) {
-	if p.cluster.cfg.ExpectPanics {
+	if p.cluster.cfg.ExpectPanics || value == toldPanic {
 		p.cluster.count("panic contained")
 		return
 	}

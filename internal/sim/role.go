@@ -213,6 +213,9 @@ func (p *process) follow(r *role) {
 		}
 		return
 	}
+	if p.cluster.cfg.TruncatesFirst && p.cluster.instants.chance.of(r.part.Topic).bits(uint64(r.epoch), "first")%2 == 0 {
+		p.truncateOutside(r)
+	}
 	p.cluster.trace.add(p.who, "follows %d in "+r.part.Topic+" in epoch %d", int64(r.leader), int64(r.epoch))
 	following, err := p.replicator.Follow(r.part.TopicIDPartition, r.leader, r.epoch, r.log)
 	if err != nil {
@@ -256,17 +259,23 @@ func (p *process) truncateItself(part *Partition) {
 	p.stopReporting(r)
 	following.Stop()
 	p.cluster.count("Stop and Follow again")
-	request := fetchRequest{replica: p.id, brokerEpoch: p.epoch, part: part, leaderEpoch: r.epoch}
-	request.offset, request.lastEpoch = r.log.End()
-	answer, err := p.ask(p.ctx, part, request)
-	if err == nil && (answer.diverging != nil || answer.outOfRange) {
-		fetch := ordinaryFetch{p}
-		if _, err = fetch.use(p.ctx, r, request, answer); err == nil {
-			p.cluster.count("truncation outside of a fetch")
-		}
-	}
+	p.truncateOutside(r)
 	if p.ctx.Err() == nil {
 		p.follow(r)
+	}
+}
+
+// truncateOutside asks the leader where its log and this one part and truncates, outside of a LeaderFetcher call.
+func (p *process) truncateOutside(r *role) {
+	request := fetchRequest{replica: p.id, brokerEpoch: p.epoch, part: r.part, leaderEpoch: r.epoch}
+	request.offset, request.lastEpoch = r.log.End()
+	answer, err := p.ask(p.ctx, r.part, request)
+	if err != nil || answer.diverging == nil && !answer.outOfRange {
+		return
+	}
+	fetch := ordinaryFetch{p}
+	if _, err = fetch.use(p.ctx, r, request, answer); err == nil {
+		p.cluster.count("truncation outside of a fetch")
 	}
 }
 

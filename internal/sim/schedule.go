@@ -129,7 +129,12 @@ var deeds = []deed{
 	{2, "one more replica of {partition} on {broker}", withPart(func(c *Cluster, o order, part *Partition) { c.controller.addReplica(part, o.broker) })},
 	{3, "isolate {broker}", func(c *Cluster, o order) { c.Isolate(o.broker) }},
 	{4, "reconnect {broker}", func(c *Cluster, o order) { c.Reconnect(o.broker) }},
-	{6, "clients write at {broker} what it believes to lead", func(c *Cluster, o order) { c.produceBelieved(o.broker, 1+o.pick("records", 8)) }},
+	{5, "clients write at brokers what these believe to lead", func(c *Cluster, o order) {
+		for _, b := range c.brokerIDs() {
+			c.produceBelieved(b, 1+o.pick("records", 8))
+		}
+	}},
+	{4, "isolate {broker}, elect others, clients still write there", func(c *Cluster, o order) { o.plan.zombieLeader(c, o) }},
 
 	// Brokers.
 	{3, "kill {broker}", func(c *Cluster, o order) { c.Kill(o.broker) }},
@@ -144,6 +149,7 @@ var deeds = []deed{
 	}},
 	{2, "{broker} flushes", func(c *Cluster, o order) { c.Flush(o.broker) }},
 	{3, "another process takes the place of {broker}", func(c *Cluster, o order) { c.Replace(o.broker) }},
+	{3, "another process takes the place of {broker} and leads, then the older wakes up", func(c *Cluster, o order) { o.plan.zombieProcess(c, o) }},
 	{4, "what was {broker} wakes up", func(c *Cluster, o order) { c.Wake(o.broker) }},
 	{3, "the clock of {broker} is wrong", func(c *Cluster, o order) { c.skew(o.broker, o.between("skew", -5*time.Minute, 5*time.Minute)) }},
 	{2, "the clock of {broker} is right", func(c *Cluster, o order) { c.Skew(o.broker, 0) }},
@@ -198,8 +204,16 @@ var deeds = []deed{
 	{3, "{broker} truncates {partition} outside of a fetch", withPart(func(c *Cluster, o order, part *Partition) { c.truncateOutside(part, o.broker) })},
 	{3, "many records in {partition}", withPart(func(c *Cluster, o order, part *Partition) { c.burst(part, 20+o.pick("records", 60), 60) })},
 	{2, "large records in {partition}", withPart(func(c *Cluster, o order, part *Partition) { c.burst(part, 3, 2<<10<<o.pick("size", 6)) })},
+	{2, "a follower of {partition} stands inside a compaction gap", withPart(func(c *Cluster, o order, part *Partition) { o.plan.compactionGap(c, part) })},
 	{1, "the log of {partition} cannot be read", withPart(func(c *Cluster, o order, part *Partition) {
-		c.Reads(part, c.controller.view(part).leader, func([]byte) error { return errUnreadable })
+		if leader := c.controller.view(part).leader; leader != nobody {
+			c.Reads(part, leader, func([]byte) error {
+				if o.pick("how", 4) == 0 {
+					panic(toldPanic)
+				}
+				return errUnreadable
+			})
+		}
 	})},
 	{2, "all logs can be read", func(c *Cluster, _ order) { c.readable() }},
 
