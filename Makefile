@@ -3,8 +3,10 @@
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 GOFUMPT     = mvdan.cc/gofumpt@v0.12.0
 FUZZTIME   ?= 10s
+SEEDS      ?= 10000
+FIRST      ?= 1
 
-.PHONY: test race lint fuzz bench sim kill examples deps integration newest help
+.PHONY: test race lint fuzz bench soak sim kill examples deps integration newest help
 
 test: ## the README's test command
 	go test ./...
@@ -25,6 +27,9 @@ fuzz: ## every decoder, $(FUZZTIME) each
 
 bench: ## the limits and ours, side by side in one run
 	go test -run '^$$' -bench . -benchmem ./walstorage/segment ./metadata ./leader ./local ./metadata/filelog
+
+soak: ## random stories of the simulator, $(SEEDS) of them from seed $(FIRST) on
+	go test ./internal/sim -run 'TestSeeds$$' -count=1 -seeds=$(SEEDS) -first=$(FIRST) -timeout 24h -v
 
 sim: ## the simulator: every history, and that a seed gives one trace
 	go test ./internal/sim -v -count=1

@@ -40,8 +40,11 @@ type Cluster struct {
 	ctx        context.Context
 	cancel     context.CancelFunc
 	producers  []*Producer
+	steady     bool        // there has been a steady load
 	spares     int         // so many have become partitions
 	paused     atomic.Bool // no producer sends
+	sent       atomic.Int64
+	records    atomic.Int64 // so many may be sent, 0: any number
 
 	mu         sync.Mutex
 	processes  map[int32]*process
@@ -106,6 +109,7 @@ func newCluster(t *testing.T, cfg Config) *Cluster {
 		cfg.Follower(1, &following)
 	}
 	c.stallAfter = following.StallAfter
+	c.records.Store(cfg.Records)
 	c.slices = map[walstorage.SegmentID][]sliceOf{}
 	var err error
 	c.keys, err = walstorage.NewKeys("", clusterID)

@@ -70,6 +70,9 @@ type Config struct {
 	Break Break
 	// ExpectPanics says that a panic contained by walhop is part of the story.
 	ExpectPanics bool
+	// Records is how many records producers send at most, together; default: no bound.
+	Records int64
+
 	// quiet keeps everything from failing the test: what is wrong is a violation, and ends the story.
 	quiet bool
 	// ExpectViolations keeps violations from failing the test; Cluster.Violations returns them.

@@ -15,6 +15,9 @@ import (
 // converges is how long after the end of all faults every follower has what its leader has, at most.
 const converges = 20 * time.Second
 
+// rejoins is how long it takes at most until every replica that keeps up is in the ISR, whatever the load.
+const rejoins = 6 * time.Second
+
 // inspect looks at what must hold at each step and is not looked at where it happens: bounds of memory and of goroutines,
 // and readers of deleted segments.
 func (c *Cluster) inspect(s *sizes) {
@@ -56,11 +59,6 @@ func (p *Plan) rest(c *Cluster) {
 		if wrong := c.lostAcked(part, g); wrong != "" {
 			c.Fatalf("%s: %s", part, wrong)
 		}
-		// B2: who has caught up is in the ISR again.
-		slices.Sort(g.replicas)
-		c.Until(converges, fmt.Sprintf("the ISR of %s is %v", part, g.replicas), func() bool {
-			return slices.Equal(c.ISR(part), g.replicas)
-		})
 		end := c.LEO(part, g.leader)
 		c.Until(converges, fmt.Sprintf("%s is committed up to %d", part, end), func() bool {
 			return c.HighWatermark(part, g.leader) == end
@@ -69,6 +67,20 @@ func (p *Plan) rest(c *Cluster) {
 	c.sameInAnyOrder()
 	p.nothingOldRemains(c)
 	c.stopIfViolated()
+}
+
+// awaitISR lets time pass until every replica is in the ISR: who keeps up comes back, under load too (B2).
+func (c *Cluster) awaitISR() {
+	for _, part := range c.controller.present() {
+		g := c.controller.view(part)
+		slices.Sort(g.replicas)
+		load := c.load(part, 20*time.Millisecond, AcksAll, true)
+		defer load.Stop()
+		c.Until(rejoins, fmt.Sprintf("the ISR of %s is %v", part, g.replicas), func() bool {
+			return slices.Equal(c.ISR(part), g.replicas)
+		})
+		load.Stop()
+	}
 }
 
 // lostAcked returns what is wrong with a leader's log, see truth.

@@ -1,6 +1,10 @@
 package sim
 
-import "time"
+import (
+	"fmt"
+	"slices"
+	"time"
+)
 
 // Motifs are runs of steps that come to a place which single steps hardly ever come to.
 
@@ -97,4 +101,108 @@ func (p *Plan) compactionGap(c *Cluster, part *Partition) {
 		p.pass(c, 1500*time.Millisecond)
 	}
 	c.network.healAll()
+}
+
+// elections elects one broker after the other, whatever that loses, with hardly a record between: logs part again and
+// again, and who follows whom is never told at once (C3, S1).
+func (p *Plan) elections(c *Cluster, o order, part *Partition) {
+	n := 3 + o.pick("elections", 6)
+	apart := o.pick("apart", 2) == 0 // nobody hears of the others' records before the end
+	replicas := c.controller.view(part).replicas
+	if apart { // two take turns, and nobody else writes
+		c.pause(true)
+		defer c.pause(false)
+	}
+	for _, a := range replicas {
+		for _, b := range replicas {
+			if apart && a < b {
+				c.Cut(a, b)
+			}
+		}
+	}
+	for i := range n {
+		op := 1000*o.op + uint64(i)
+		g := c.controller.view(part)
+		next := g.replicas[o.chance.pick(op, "next", len(g.replicas))]
+		records := []int{0, 1, 1, 3}[o.chance.pick(op, "records", 4)]
+		if apart {
+			next = replicas[i%min(2, len(replicas))]
+			records = []int{1, 1, 1, 0}[o.chance.pick(op, "records", 4)]
+		}
+		if !apart && o.chance.happens(op, "cut", 0.3) {
+			c.Cut(next, g.replicas[o.chance.pick(op, "from", len(g.replicas))])
+		}
+		if !apart && o.chance.happens(op, "heal", 0.4) {
+			c.network.healAll()
+		}
+		if !c.controller.electUnclean(part, next) {
+			c.Restart(next)
+			continue
+		}
+		p.pass(c, o.chance.between(op, "until it leads", 2*time.Millisecond, 12*time.Millisecond))
+		if i < n-1 || !apart {
+			c.produceBelieved(next, records)
+		}
+		p.pass(c, o.chance.between(op, "then", time.Millisecond, 60*time.Millisecond))
+	}
+	// Reports tell of a divergence sooner than anything comes through the store. Nobody may lean on them.
+	deaf := o.pick("deaf", 2) == 0
+	for _, replica := range replicas {
+		if deaf {
+			c.LoseReports(replica)
+		}
+	}
+	c.network.healAll()
+	p.pass(c, o.between("before the next record", 5*time.Millisecond, 900*time.Millisecond))
+	c.produceBelieved(c.controller.view(part).leader, 1)
+	p.pass(c, 200*time.Millisecond)
+	for _, replica := range replicas {
+		c.BringAll(replica)
+	}
+}
+
+// chainOfCrashes has a follower crash and come back, and its leaders crash right after: what the follower had reported
+// before counts no longer (KIP-903).
+func (p *Plan) chainOfCrashes(c *Cluster, o order) {
+	c.Kill(o.broker)
+	p.pass(c, o.between("down", 5*time.Millisecond, 2*p.Config.SessionTimeout))
+	c.Restart(o.broker)
+	p.pass(c, o.between("up", 2*time.Millisecond, 30*time.Millisecond))
+	for _, part := range c.controller.present() {
+		g := c.controller.view(part)
+		if g.leader != o.broker && slices.Contains(g.replicas, o.broker) && g.leader != nobody {
+			c.Kill(g.leader)
+			break
+		}
+	}
+}
+
+// steady ends every fault, and lets time pass under load in which nobody may leave the ISR (B2). It is for clusters in
+// which replica.lag.time.max is short, and is done once.
+func (p *Plan) steady(c *Cluster, o order) {
+	part := o.part(c)
+	if p.Config.LagTimeMax > 6*time.Second || part == nil || c.steady {
+		return
+	}
+	c.steady = true
+	c.count("steady load")
+	c.Recover()
+	c.pause(true)
+	defer c.pause(false)
+	c.records.Add(steadyRecords)
+	silent := p.Config.LagTimeMax + 2*time.Second
+	lasts := 2*p.Config.LagTimeMax + 2*time.Second
+	load := c.load(part, (silent+lasts)/steadyRecords, AcksAll, true)
+	defer load.Stop()
+	if o.pick("silent", 2) == 0 { // one leaves the ISR, for nobody hears of it, and must come back
+		c.LoseReports(o.broker)
+		p.pass(c, silent)
+		c.BringAll(o.broker)
+		g := c.controller.view(part)
+		slices.Sort(g.replicas)
+		c.Until(rejoins, fmt.Sprintf("the ISR of %s is %v, under load", part, g.replicas), func() bool {
+			return slices.Equal(c.ISR(part), g.replicas)
+		})
+	}
+	p.pass(c, lasts)
 }

@@ -34,8 +34,11 @@ type sizes struct {
 }
 
 const (
-	// maxSteps is how many steps a plan has at most. With the records of its loads that is at most 2,000 events.
-	maxSteps = 40
+	// maxSteps is how many steps a plan has at most, maxRecords how many records its loads send meanwhile: with those below at
+	// most 2,000 events.
+	maxSteps, maxRecords = 40, 860
+	// steadyRecords are sent while nothing goes wrong, lastRecords after the last step.
+	steadyRecords, lastRecords = 600, 500
 	// activity is how long the steps take together, idle times left out.
 	activity = 8 * time.Second
 )
@@ -52,7 +55,7 @@ func NewPlan(seed uint64) *Plan {
 	p := &Plan{Seed: seed}
 	brokers := number(3, 3, 3, 4, 2)
 	cfg := Config{
-		Seed: seed, Brokers: brokers, Spares: 3,
+		Seed: seed, Brokers: brokers, Spares: 3, Records: maxRecords,
 		FlushEvery:       pick(0, 150*time.Millisecond, 400*time.Millisecond, 2*time.Second),
 		SessionTimeout:   pick(300*time.Millisecond, time.Second, 2*time.Second),
 		LinkTimeout:      pick(200*time.Millisecond, 500*time.Millisecond),
@@ -155,7 +158,10 @@ func (p *Plan) Run(c *Cluster, keep []int) {
 		p.pass(c, step.Then) // of a step left out too, so that the others come when they came
 	}
 	c.Recover()
+	c.records.Add(lastRecords)
 	p.pass(c, time.Second)
+	c.pause(true)
+	c.awaitISR()
 	for _, producer := range c.producers {
 		producer.Stop()
 	}

@@ -36,10 +36,15 @@ type Producer struct {
 
 // Load starts a producer that sends a record every so often and does not wait for acknowledgements.
 func (c *Cluster) Load(part *Partition, every time.Duration, acks Acks) *Producer {
+	return c.load(part, every, acks, false)
+}
+
+// load is Load; a producer that is tireless sends while all others are paused.
+func (c *Cluster) load(part *Partition, every time.Duration, acks Acks, tireless bool) *Producer {
 	p := c.newProducer(part, acks)
 	p.done.Go(func() {
 		for p.arm.take(p.ctx, p.arm.next(), every) == nil {
-			if c.paused.Load() {
+			if c.paused.Load() && !tireless {
 				_ = p.arm.take(p.ctx, p.arm.next(), time.Second)
 				continue
 			}
@@ -80,6 +85,9 @@ func (c *Cluster) newProducer(part *Partition, acks Acks) *Producer {
 
 // send produces one record and tells whether a leader took it.
 func (p *Producer) send() bool {
+	if most := p.cluster.records.Load(); most > 0 && p.cluster.sent.Add(1) > most {
+		return false
+	}
 	leader := p.cluster.process(p.cluster.controller.view(p.part).leader)
 	if leader == nil {
 		p.note(func() { p.refused++ })

@@ -127,6 +127,7 @@ var deeds = []deed{
 	{2, "elect {broker} in {partition} whatever it lacks", withPart(func(c *Cluster, o order, part *Partition) { c.controller.electUnclean(part, o.broker) })},
 	{3, "a new epoch of the leader of {partition}", withPart(func(c *Cluster, _ order, part *Partition) { c.controller.bump(part) })},
 	{2, "one more replica of {partition} on {broker}", withPart(func(c *Cluster, o order, part *Partition) { c.controller.addReplica(part, o.broker) })},
+	{3, "elections of {partition}, one after the other, whatever they lose", withPart(func(c *Cluster, o order, part *Partition) { o.plan.elections(c, o, part) })},
 	{3, "isolate {broker}", func(c *Cluster, o order) { c.Isolate(o.broker) }},
 	{4, "reconnect {broker}", func(c *Cluster, o order) { c.Reconnect(o.broker) }},
 	{5, "clients write at brokers what these believe to lead", func(c *Cluster, o order) {
@@ -141,6 +142,7 @@ var deeds = []deed{
 	{6, "kill {broker} in a phase of its work", func(c *Cluster, o order) {
 		c.KillIn(o.broker, phase(o.pick("phase", int(phases))), o.pick("after", 4), o.between("later", 0, 3*time.Millisecond))
 	}},
+	{3, "{broker} crashes, comes back, and its leaders crash", func(c *Cluster, o order) { o.plan.chainOfCrashes(c, o) }},
 	{8, "restart {broker}", func(c *Cluster, o order) { c.Restart(o.broker) }},
 	{2, "restart all", func(c *Cluster, _ order) {
 		for _, b := range c.brokerIDs() {
@@ -227,6 +229,7 @@ var deeds = []deed{
 	})},
 
 	// Time.
+	{2, "nothing goes wrong for a while", func(c *Cluster, o order) { o.plan.steady(c, o) }},
 	{1, "idle minutes", func(c *Cluster, o order) { o.plan.idle(c, o.between("idle", 30*time.Second, 3*time.Minute)) }},
 	{1, "hours in which all brokers are down", func(c *Cluster, o order) { o.plan.down(c, o.between("down", 10*time.Minute, 4*time.Hour)) }},
 }

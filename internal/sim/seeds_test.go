@@ -13,10 +13,11 @@ import (
 )
 
 var (
-	seedsFlag = flag.Int("seeds", 0, "how many seeds TestSeeds runs, 0 for the default")
-	firstFlag = flag.Uint64("first", 1, "the first of them")
-	seedFlag  = flag.Int64("seed", -1, "the one seed that TestSeeds runs")
-	stepsFlag = flag.String("steps", "", "the numbers of the steps of that seed to do, as a failure prints them; empty for all")
+	seedsFlag  = flag.Int("seeds", 0, "how many seeds TestSeeds runs, 0 for the default")
+	firstFlag  = flag.Uint64("first", 1, "the first of them")
+	seedFlag   = flag.Int64("seed", -1, "the one seed that TestSeeds runs")
+	shrinkFlag = flag.Bool("shrink", true, "whether a failed seed is shrunk to fewer steps")
+	stepsFlag  = flag.String("steps", "", "the numbers of the steps of that seed to do, as a failure prints them; empty for all")
 )
 
 // TestSeeds runs random stories, one for each seed, with every fault that the simulator knows, and looks at every step
@@ -39,7 +40,7 @@ func TestSeeds(t *testing.T) {
 	for _, o := range result.failed {
 		t.Errorf("seed %d: %s", o.seed, o.Violations[0])
 	}
-	if len(result.failed) > 0 {
+	if len(result.failed) > 0 && *shrinkFlag {
 		tell(t, result.failed[0])
 	}
 	fmt.Printf("sim: %d seeds, %d violations, %d faults unreached\n", result.ran, len(result.failed), len(unreached))
@@ -66,9 +67,10 @@ func oneSeed(t *testing.T, seed uint64) {
 
 // tell shrinks a failed seed and prints its story.
 func tell(t *testing.T, f failure) {
-	keep, o := shrink(t, f.seed, f.Outcome)
+	plan := NewPlan(f.seed)
+	keep, o := shrink(len(plan.Steps), f.Outcome, func(keep []int) Outcome { return runSeed(t, f.seed, keep) })
 	var steps, numbers []string
-	for i, step := range NewPlan(f.seed).Steps {
+	for i, step := range plan.Steps {
 		if slices.Contains(keep, i) {
 			steps = append(steps, fmt.Sprintf("%4d  %s", i, step))
 			numbers = append(numbers, strconv.Itoa(i))

@@ -7,31 +7,37 @@ import (
 	"testing"
 )
 
-// attempts is how many runs a shrink takes at most.
+// shrinkAttempts is how many runs a shrink takes at most.
 const shrinkAttempts = 300
 
 // runSeed runs the plan of a seed, of which only the steps in keep, all if it is nil.
 func runSeed(t *testing.T, seed uint64, keep []int) Outcome {
+	return runBroken(t, seed, keep, func(*Break) {})
+}
+
+// runBroken is runSeed with guards of the broker taken away.
+func runBroken(t *testing.T, seed uint64, keep []int, take func(*Break)) Outcome {
 	plan := NewPlan(seed)
+	take(&plan.Config.Break)
 	return try(t, fmt.Sprint("seed ", seed), plan.Config, func(c *Cluster) { plan.Run(c, keep) })
 }
 
-// shrink returns fewer steps of the plan of a seed that still end in a violation of the same kind, and how they end. It
-// drops ever smaller runs of steps, as long as that changes nothing (ddmin).
-func shrink(t *testing.T, seed uint64, found Outcome) (keep []int, fewer Outcome) {
-	for i := range NewPlan(seed).Steps {
+// shrink returns fewer of the steps of a plan, as numbers, that still end in a violation of the same kind, and how they
+// end. run runs the plan with those steps alone. It drops ever smaller runs of steps, as long as that changes nothing
+// (ddmin).
+func shrink(steps int, found Outcome, run func(keep []int) Outcome) (keep []int, fewer Outcome) {
+	for i := range steps {
 		keep = append(keep, i)
 	}
 	fewer = found
 	kind := kindOfViolation(found.Violations[0])
 	attempts := 0
-	for size := len(keep) / 2; size >= 1; {
+	for size := steps / 2; size >= 1; {
 		dropped := false
 		for at := 0; at < len(keep) && attempts < shrinkAttempts; {
 			attempts++
 			less := slices.Delete(slices.Clone(keep), at, min(len(keep), at+size))
-			o := runSeed(t, seed, less)
-			if len(o.Violations) > 0 && kindOfViolation(o.Violations[0]) == kind {
+			if o := run(less); len(o.Violations) > 0 && kindOfViolation(o.Violations[0]) == kind {
 				keep, fewer, dropped = less, o, true
 			} else {
 				at += size
