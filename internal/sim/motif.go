@@ -204,5 +204,26 @@ func (p *Plan) steady(c *Cluster, o order) {
 			return slices.Equal(c.ISR(part), g.replicas)
 		})
 	}
+	young := c.Now() < 20*time.Second // else a hold may be a minute away (F5)
+	before := c.storeBatches(part)
 	p.pass(c, lasts)
+	after := c.storeBatches(part)
+	g := c.controller.view(part)
+	for _, b := range g.replicas {
+		if young && after[b] == before[b] && b != g.leader {
+			c.Fatalf("nothing has come to %d through the store in %s in which nothing went wrong", b, lasts)
+		}
+	}
+}
+
+// storeBatches returns how many batches have come to each replica through the store.
+func (c *Cluster) storeBatches(part *Partition) map[int32]int64 {
+	all := map[int32]int64{}
+	for _, b := range c.controller.view(part).replicas {
+		d := c.disk(part, b)
+		d.mu.Lock()
+		all[b] = d.traffic.StoreBatches
+		d.mu.Unlock()
+	}
+	return all
 }
