@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/walhop/walhop/follower"
+	"github.com/walhop/walhop/retention"
 	"github.com/walhop/walhop/unifiedlog/memory"
 	"github.com/walhop/walhop/walstorage"
 	"github.com/walhop/walhop/walstorage/segment"
@@ -33,6 +34,8 @@ type Cluster struct {
 	disks      map[diskPlace]*disk
 	skews      []atomic.Int64
 	keys       walstorage.Keys
+	everSkewed atomic.Bool      // a clock was wrong
+	retention  time.Duration    // of the sweepers
 	stallAfter time.Duration    // of the followers
 	sessions   map[int32]*actor // what notices that a broker is dead
 	killers    map[int32]*actor // what kills a broker in a phase of its work
@@ -109,6 +112,11 @@ func newCluster(t *testing.T, cfg Config) *Cluster {
 		cfg.Follower(1, &following)
 	}
 	c.stallAfter = following.StallAfter
+	if cfg.Sweeper != nil {
+		sweeping := retention.Config{Retention: time.Hour}
+		cfg.Sweeper(1, &sweeping)
+		c.retention = sweeping.Retention
+	}
 	c.records.Store(cfg.Records)
 	c.slices = map[walstorage.SegmentID][]sliceOf{}
 	var err error

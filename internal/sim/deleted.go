@@ -80,6 +80,26 @@ func (c *Cluster) noteDeleted(keys []string) {
 	}
 }
 
+// judgeSweep holds against the truth what a sweeper is about to delete: nothing that is younger than the retention, as
+// long as no clock was ever wrong. Under a wrong clock it may, where the store does not tell: readers fall back (F5).
+func (c *Cluster) judgeSweep(p *process, keys []string) {
+	if p.sweeper == nil {
+		return
+	}
+	for _, key := range keys {
+		id, ok := c.keys.Parse(key)
+		if !ok {
+			continue
+		}
+		if age := time.Since(id.Created()); age < c.retention {
+			c.count("deleted while fresh")
+			if !c.everSkewed.Load() {
+				c.violate("%s deletes segment %s of broker %d at the age of %s, though %s are kept", p.who, id.UUID, id.BrokerID, age, c.retention)
+			}
+		}
+	}
+}
+
 // noteMissing notes that a download has found no segment.
 func (c *Cluster) noteMissing(p *process, key string) {
 	id, ok := c.keys.Parse(key)

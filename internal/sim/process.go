@@ -133,7 +133,7 @@ func (p *process) build() {
 	p.metadata = newPublisher(log, p)
 
 	leading := leader.Config{
-		Storage: p.storage, Metadata: p.metadata, Cluster: clusterID, Broker: p.id, BrokerEpoch: p.epoch,
+		Storage: staggered{p.storage}, Metadata: p.metadata, Cluster: clusterID, Broker: p.id, BrokerEpoch: p.epoch,
 		Seed: c.cfg.Seed + uint64(p.id), Now: p.now, Hooks: p.leaderHooks(),
 		Random: &sealing{chance: c.instants.chance.of(fmt.Sprintf("ids of %d/%d", p.id, p.epoch))},
 	}

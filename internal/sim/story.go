@@ -326,7 +326,12 @@ func (c *Cluster) Cut(a, b int32) { c.network.sever(a, b) }
 func (c *Cluster) Heal(a, b int32) { c.network.heal(a, b) }
 
 // Skew sets a broker's wall clock off by so much.
-func (c *Cluster) Skew(broker int32, by time.Duration) { c.skews[broker-1].Store(int64(by)) }
+func (c *Cluster) Skew(broker int32, by time.Duration) {
+	if by != 0 {
+		c.everSkewed.Store(true)
+	}
+	c.skews[broker-1].Store(int64(by))
+}
 
 // The verbs of a story: weather.
 

@@ -55,6 +55,20 @@ type gated struct {
 	process *process
 }
 
+// staggered is the store as the uploader sees it. Of two segments sealed at one instant the first comes first to what they
+// have in common, the manager's gate (D2).
+type staggered struct{ *objectstore.Manager }
+
+func (s staggered) UploadSegment(ctx context.Context, id walstorage.SegmentID, data []byte) error {
+	timer := time.NewTimer(time.Duration(1 + sealNumber(id)%lanes))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	return s.Manager.UploadSegment(ctx, id, data)
+}
+
 // wait holds a request as long as requests of its kind are held.
 func (g gated) wait(ctx context.Context, method string) error {
 	if asleep := g.process.sleeping(); asleep != nil {
@@ -107,6 +121,7 @@ func (g gated) Get(ctx context.Context, key string, offset int64, dst []byte) er
 }
 
 func (g gated) Delete(ctx context.Context, keys []string) error {
+	g.process.cluster.judgeSweep(g.process, keys)
 	err := g.Driver.Delete(ctx, keys)
 	g.process.cluster.noteDeleted(keys)
 	return err
