@@ -176,7 +176,6 @@ func (c *Cluster) end() {
 			p.end()
 		}
 		if p := c.zombie(b); p != nil {
-			p.wake()
 			p.end()
 		}
 	}

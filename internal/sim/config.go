@@ -42,6 +42,8 @@ type Config struct {
 	FlushEvery time.Duration
 	// DiskLatency is the mean time of a follower's append, default 50 us.
 	DiskLatency time.Duration
+	// ReadLatency is the mean time of an uploader's read, default 0.
+	ReadLatency time.Duration
 	// ValueBytes is the size of a record's value, default 100.
 	ValueBytes int
 

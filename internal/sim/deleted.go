@@ -134,9 +134,9 @@ func (c *Cluster) noteMissing(p *process, key string) {
 	}
 }
 
-// patience is how long a follower that needs a segment which is gone may be without a fallback: the segment may have been
-// fetched ahead, and be asked for once more.
-func (c *Cluster) patience() time.Duration { return 3*c.stallAfter + 2*c.cfg.LinkTimeout }
+// patience is how long a follower that needs a segment which is gone may be without a fallback: an append may be under
+// way. It is less than StallAfter, so that it is not the standstill that is noticed.
+func (c *Cluster) patience() time.Duration { return c.stallAfter/4 + 4*c.cfg.DiskLatency }
 
 // lookAtLosers looks whether every follower that has met a deleted segment has fallen back, or moved on.
 func (c *Cluster) lookAtLosers() {

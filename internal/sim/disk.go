@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/walhop/walhop/internal/batch"
@@ -64,6 +65,26 @@ func (t Traffic) String() string {
 type mount struct {
 	*disk
 	process *process
+	busy    atomic.Int64 // calls of walhop's under way
+	resting atomic.Bool  // Stop or Resign has returned, and Follow or Lead has not been called again
+}
+
+// begin notes a call of walhop's. None begins after Stop and Resign (F7).
+func (m *mount) begin(what string) {
+	m.busy.Add(1)
+	if m.resting.Load() && !m.process.dead() {
+		m.cluster.violate("%s: %s is called after Stop or Resign", m.who, what)
+	}
+}
+
+func (m *mount) done() { m.busy.Add(-1) }
+
+// letGo notes that Stop or Resign has returned: no call of walhop's is under way (F7).
+func (m *mount) letGo() {
+	if n := m.busy.Load(); n > 0 && !m.process.dead() {
+		m.cluster.violate("%s: %d calls are under way after Stop or Resign", m.who, n)
+	}
+	m.resting.Store(true)
 }
 
 var errKilled = fmt.Errorf("sim: the process is dead")
@@ -125,6 +146,16 @@ func (m *mount) End() (logEndOffset int64, lastEpoch int32) { return m.log.End()
 
 // Read implements leader.Log.
 func (m *mount) Read(ctx context.Context, offset int64, dst []byte) (n int, err error) {
+	m.begin("Read")
+	defer m.done()
+	m.process.enter(reading)
+	defer m.process.leave(reading)
+	if mean := m.cluster.cfg.ReadLatency; mean > 0 {
+		op := m.arm.next()
+		if err := m.arm.take(ctx, op, m.arm.chance.between(op, "read", mean/2, mean*3/2)); err != nil {
+			return 0, err
+		}
+	}
 	n, err = m.read(ctx, offset, dst)
 	if double := m.double(); double != nil && err == nil && n > 0 {
 		err = double(dst[:n])
@@ -149,6 +180,8 @@ func (d *disk) double() func(read []byte) error {
 
 // AppendAsFollower implements follower.Log: what comes from the store.
 func (m *mount) AppendAsFollower(ctx context.Context, leaderEpoch int32, expectedOffset int64, batches []byte) error {
+	m.begin("AppendAsFollower")
+	defer m.done()
 	m.process.enter(fetched)
 	defer m.process.leave(fetched)
 	op, err := m.seek(ctx)

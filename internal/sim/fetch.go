@@ -57,6 +57,8 @@ func (f *ordinaryFetch) FetchFromLeader(ctx context.Context, partition segment.T
 		return 0, errNotReplica
 	}
 	broken := p.cluster.cfg.Break
+	r.log.begin("FetchFromLeader")
+	defer r.log.done()
 	if end, _ := r.log.End(); broken.FetchAsksNothing && end >= r.part.leaderEnd.Load() {
 		return end, nil
 	}

@@ -77,11 +77,12 @@ func (p *Plan) compactionGap(c *Cluster, part *Partition) {
 		return
 	}
 	c.Weather(Faults{})
-	c.StoreUp()
 	c.MetadataUp()
 	c.network.healAll()
 	c.pause(true)
 	defer c.pause(false)
+	c.StoreUp()
+	c.Run(time.Millisecond)
 	c.Reads(part, g.leader, func([]byte) error { return errUnreadable })
 	for range 4 {
 		_, _ = c.tryProduce(part, nil)

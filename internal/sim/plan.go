@@ -65,6 +65,7 @@ func NewPlan(seed uint64) *Plan {
 		TruncatesFirst:   number(0, 0, 1) == 1,
 		BatchRecords:     number(1, 1, 4),
 		DiskLatency:      pick(50*time.Microsecond, 50*time.Microsecond, 2*time.Millisecond),
+		ReadLatency:      pick(0, 0, 500*time.Microsecond),
 	}
 	cfg.MinISR = number(1, min(2, brokers))
 	if number(0, 0, 1) == 1 { // S3 Standard
@@ -78,8 +79,9 @@ func NewPlan(seed uint64) *Plan {
 	s.stallAfter = pick(time.Second, 500*time.Millisecond, 250*time.Millisecond)
 	s.tooFarBehind = pick(5*time.Second, s.stallAfter, 2*s.stallAfter)
 	cfg.LagTimeMax = pick(30*time.Second, max(4*time.Second, 2*(s.stallAfter+s.tooFarBehind)+time.Second))
-	s.linger = pick(10*time.Millisecond, 10*time.Millisecond, 3*time.Millisecond, 50*time.Millisecond)
-	s.maxBacklogAge = pick(3*time.Second, time.Second, 300*time.Millisecond, time.Minute)
+	// Fractions of these, a quarter and a sixteenth, are multiples of the grid (D2).
+	s.linger = pick(10*time.Millisecond, 10*time.Millisecond, 4*time.Millisecond, 48*time.Millisecond)
+	s.maxBacklogAge = pick(3200*time.Millisecond, 960*time.Millisecond, 320*time.Millisecond, time.Minute)
 	s.maxBacklogBytes = int64(number(0, 0, 0, 20<<10))
 	s.inFlight = number(8, 8, 2, 1)
 	s.giveUpAfter = pick(5*time.Second, time.Second, 600*time.Millisecond)

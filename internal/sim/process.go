@@ -250,6 +250,7 @@ func (p *process) callInVain(ctx context.Context, name string) error {
 // end waits until all goroutines of the process have ended.
 func (p *process) end() {
 	p.cancel()
+	p.wake()
 	for _, r := range p.all() {
 		p.mu.Lock()
 		waiting := r.waiting

@@ -164,6 +164,9 @@ func (p *process) leaveRole(r *role) {
 	if leadership != nil {
 		leadership.Resign()
 	}
+	if following != nil || leadership != nil {
+		r.log.letGo()
+	}
 	for _, w := range waiting {
 		w.done(false)
 	}
@@ -187,6 +190,7 @@ func (p *process) lead(r *role, g registration) {
 		p.cluster.violate("%s lost what was committed, though %d of its ISR was elected: %v", r.part, p.id, lost)
 	}
 	p.cluster.trace.add(p.who, "leads "+r.part.Topic+" in epoch %d from %d on", int64(g.epoch), start)
+	r.log.resting.Store(false)
 	leadership, err := p.uploader.Lead(r.part.TopicIDPartition, g.epoch, start, r.log)
 	if err != nil {
 		if !p.dead() && p.uploader.Err() == nil {
@@ -217,6 +221,7 @@ func (p *process) follow(r *role) {
 		p.truncateOutside(r)
 	}
 	p.cluster.trace.add(p.who, "follows %d in "+r.part.Topic+" in epoch %d", int64(r.leader), int64(r.epoch))
+	r.log.resting.Store(false)
 	following, err := p.replicator.Follow(r.part.TopicIDPartition, r.leader, r.epoch, r.log)
 	if err != nil {
 		if !p.dead() {
@@ -258,6 +263,7 @@ func (p *process) truncateItself(part *Partition) {
 	}
 	p.stopReporting(r)
 	following.Stop()
+	r.log.letGo()
 	p.cluster.count("Stop and Follow again")
 	p.truncateOutside(r)
 	if p.ctx.Err() == nil {

@@ -419,17 +419,17 @@ func (p *Plan) down(c *Cluster, d time.Duration) {
 func (c *Cluster) Recover() {
 	c.Disarm()
 	c.Weather(Faults{})
-	c.StoreUp()
 	c.MetadataUp()
 	c.network.healAll()
 	c.readable()
+	c.StoreUp()
+	c.Run(time.Millisecond) // what was held goes on at this instant, which nothing else may share (D2)
 	for _, b := range c.brokerIDs() {
 		c.EventsBehind(b, 0)
 		c.Hearing(b)
 		c.BringAll(b)
 		c.Skew(b, 0)
 		if zombie := c.zombie(b); zombie != nil {
-			c.Wake(b)
 			zombie.die()
 		}
 		c.Restart(b)

@@ -273,7 +273,6 @@ func (c *Cluster) Replace(broker int32) {
 		return
 	}
 	if older := c.zombie(broker); older != nil {
-		older.wake()
 		older.die()
 	}
 	c.count("replaced")
