@@ -66,18 +66,26 @@ type mount struct {
 	*disk
 	process *process
 	busy    atomic.Int64 // calls of walhop's under way
+	writers atomic.Int64 // of those, the ones that may change the log
 	resting atomic.Bool  // Stop or Resign has returned, and Follow or Lead has not been called again
 }
 
-// begin notes a call of walhop's. None begins after Stop and Resign (F7).
-func (m *mount) begin(what string) {
+// begin notes a call of walhop's. None begins after Stop and Resign, and there is one writer at a time (F7).
+func (m *mount) begin(what string, writes bool) (done func()) {
 	m.busy.Add(1)
+	if writes && m.writers.Add(1) > 1 && !m.process.dead() {
+		m.cluster.violate("%s: %s is called while another call may change the log", m.who, what)
+	}
 	if m.resting.Load() && !m.process.dead() {
 		m.cluster.violate("%s: %s is called after Stop or Resign", m.who, what)
 	}
+	return func() {
+		if writes {
+			m.writers.Add(-1)
+		}
+		m.busy.Add(-1)
+	}
 }
-
-func (m *mount) done() { m.busy.Add(-1) }
 
 // letGo notes that Stop or Resign has returned: no call of walhop's is under way (F7).
 func (m *mount) letGo() {
@@ -146,8 +154,7 @@ func (m *mount) End() (logEndOffset int64, lastEpoch int32) { return m.log.End()
 
 // Read implements leader.Log.
 func (m *mount) Read(ctx context.Context, offset int64, dst []byte) (n int, err error) {
-	m.begin("Read")
-	defer m.done()
+	defer m.begin("Read", false)()
 	m.process.enter(reading)
 	defer m.process.leave(reading)
 	if mean := m.cluster.cfg.ReadLatency; mean > 0 {
@@ -180,8 +187,7 @@ func (d *disk) double() func(read []byte) error {
 
 // AppendAsFollower implements follower.Log: what comes from the store.
 func (m *mount) AppendAsFollower(ctx context.Context, leaderEpoch int32, expectedOffset int64, batches []byte) error {
-	m.begin("AppendAsFollower")
-	defer m.done()
+	defer m.begin("AppendAsFollower", true)()
 	m.process.enter(fetched)
 	defer m.process.leave(fetched)
 	op, err := m.seek(ctx)

@@ -57,8 +57,7 @@ func (f *ordinaryFetch) FetchFromLeader(ctx context.Context, partition segment.T
 		return 0, errNotReplica
 	}
 	broken := p.cluster.cfg.Break
-	r.log.begin("FetchFromLeader")
-	defer r.log.done()
+	defer r.log.begin("FetchFromLeader", true)()
 	if end, _ := r.log.End(); broken.FetchAsksNothing && end >= r.part.leaderEnd.Load() {
 		return end, nil
 	}

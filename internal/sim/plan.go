@@ -65,7 +65,7 @@ func NewPlan(seed uint64) *Plan {
 		TruncatesFirst:   number(0, 0, 1) == 1,
 		BatchRecords:     number(1, 1, 4),
 		DiskLatency:      pick(50*time.Microsecond, 50*time.Microsecond, 2*time.Millisecond),
-		ReadLatency:      pick(0, 0, 500*time.Microsecond),
+		ReadLatency:      pick(0, 0, 500*time.Microsecond, 4*time.Millisecond),
 	}
 	cfg.MinISR = number(1, min(2, brokers))
 	if number(0, 0, 1) == 1 { // S3 Standard
