@@ -29,7 +29,7 @@ bench: ## the limits and ours, side by side in one run
 	go test -run '^$$' -bench . -benchmem ./walstorage/segment ./metadata ./leader ./local ./metadata/filelog
 
 soak: ## random stories of the simulator, $(SEEDS) of them from seed $(FIRST) on
-	go test ./internal/sim -run 'TestSeeds$$' -count=1 -seeds=$(SEEDS) -first=$(FIRST) -timeout 24h -v
+	go test ./internal/sim -run TestSeeds -count=1 -seeds=$(SEEDS) -first=$(FIRST) -timeout 24h -v
 
 sim: ## the simulator: every history, and that a seed gives one trace
 	go test ./internal/sim -v -count=1

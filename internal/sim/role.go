@@ -80,7 +80,8 @@ func (p *process) apply(g registration) {
 	if g.epoch < r.epoch {
 		return
 	}
-	if !p.supersedes(r, g) {
+	superseding := p.supersedes(r, g)
+	if !superseding {
 		p.leaveRole(r)
 	}
 	p.mu.Lock()
@@ -93,7 +94,7 @@ func (p *process) apply(g registration) {
 		p.lead(r, g)
 	case nobody:
 	default:
-		p.follow(r)
+		p.follow(r, superseding)
 	}
 }
 
@@ -209,15 +210,20 @@ func (p *process) lead(r *role, g registration) {
 	p.advance(r)
 }
 
-// follow begins to follow.
-func (p *process) follow(r *role) {
+// follow begins to follow. superseding says that the older handle is still there.
+func (p *process) follow(r *role, superseding bool) {
 	if err := r.log.follow(r.epoch); err != nil {
 		if !p.dead() {
 			p.cluster.violate("%s cannot follow %s in epoch %d: %v", p.who, r.part, r.epoch, err)
 		}
 		return
 	}
-	if p.cluster.cfg.TruncatesFirst && p.cluster.instants.chance.of(r.part.Topic).bits(uint64(r.epoch), "first")%2 == 0 {
+	if superseding { // the log knows of the new epoch a little before walhop does
+		post := p.cluster.network.links[link{theController, p.id, "mail", -1}]
+		if post.take(p.ctx, post.next(), time.Millisecond) != nil {
+			return
+		}
+	} else if p.cluster.cfg.TruncatesFirst && p.cluster.instants.chance.of(r.part.Topic).bits(uint64(r.epoch), "first")%2 == 0 {
 		p.truncateOutside(r)
 	}
 	p.cluster.trace.add(p.who, "follows %d in "+r.part.Topic+" in epoch %d", int64(r.leader), int64(r.epoch))
@@ -267,7 +273,7 @@ func (p *process) truncateItself(part *Partition) {
 	p.cluster.count("Stop and Follow again")
 	p.truncateOutside(r)
 	if p.ctx.Err() == nil {
-		p.follow(r)
+		p.follow(r, false)
 	}
 }
 

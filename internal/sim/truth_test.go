@@ -145,8 +145,8 @@ func TestTrace(t *testing.T) {
 	require.NotEqual(t, one, hash(func(tr *Trace, _ *time.Duration) { tr.add("a", "x %d", 1) }))
 }
 
-// TestSeedsDiffer: another seed is another story.
-func TestSeedsDiffer(t *testing.T) {
+// TestTwoStories: another seed is another story.
+func TestTwoStories(t *testing.T) {
 	one, _ := randomRun(t, 1).Hash()
 	other, _ := randomRun(t, 2).Hash()
 	require.NotEqual(t, one, other)

@@ -248,8 +248,11 @@ func (w *weather) stir(fault *memory.Fault, c chance, op uint64, call memory.Cal
 		switch {
 		case hit("delete fails", bad.DeleteFails):
 			fault.KeyErr = func(key string) error {
-				if hashString(key)%2 == 0 {
+				switch hashString(key) % 4 {
+				case 0:
 					return unavailable
+				case 1:
+					return Refused // which is not tried again before the next run
 				}
 				return nil
 			}

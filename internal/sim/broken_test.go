@@ -6,8 +6,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestSeedsFind: seeds see that a guard of the broker is missing.
-func TestSeedsFind(t *testing.T) {
+// TestBrokenGuards: seeds see that a guard of the broker is missing.
+func TestBrokenGuards(t *testing.T) {
 	for _, guard := range []struct {
 		name  string
 		first uint64 // the first seed to try, and how many from there on
