@@ -43,9 +43,10 @@ type Cluster struct {
 	ctx        context.Context
 	cancel     context.CancelFunc
 	producers  []*Producer
-	steady     bool        // there has been a steady load
-	spares     int         // so many have become partitions
-	paused     atomic.Bool // no producer sends
+	era        atomic.Int64 // counts the calls of Disarm
+	steady     bool         // there has been a steady load
+	spares     int          // so many have become partitions
+	paused     atomic.Bool  // no producer sends
 	sent       atomic.Int64
 	records    atomic.Int64 // so many may be sent, 0: any number
 

@@ -28,6 +28,7 @@ type armed struct {
 	after int
 	later time.Duration
 	now   chan struct{}
+	era   int64 // of the cluster, when it was armed
 }
 
 // enter notes that something has come into a phase.
@@ -67,7 +68,7 @@ func (c *Cluster) KillIn(broker int32, ph phase, after int, later time.Duration)
 	if c.process(broker) == nil {
 		return
 	}
-	a := &armed{phase: ph, after: after, later: later, now: make(chan struct{})}
+	a := &armed{phase: ph, after: after, later: later, now: make(chan struct{}), era: c.era.Load()}
 	c.mu.Lock()
 	busy := c.armed[broker] != nil
 	if !busy {
@@ -82,21 +83,17 @@ func (c *Cluster) KillIn(broker int32, ph phase, after int, later time.Duration)
 		select {
 		case <-a.now:
 		case <-c.ctx.Done():
-			return
 		}
-		if a.later >= 0 && killer.take(c.ctx, killer.next(), a.later) == nil {
+		if killer.take(c.ctx, killer.next(), a.later) == nil && c.era.Load() == a.era {
 			c.Kill(broker)
 		}
 	})
 }
 
-// Disarm ends KillIn.
+// Disarm ends KillIn, where it is already about to kill too.
 func (c *Cluster) Disarm() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for broker, a := range c.armed {
-		a.later = -1
-		close(a.now)
-		delete(c.armed, broker)
-	}
+	c.era.Add(1)
+	clear(c.armed)
 }
