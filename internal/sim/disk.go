@@ -157,6 +157,9 @@ func (m *mount) Read(ctx context.Context, offset int64, dst []byte) (n int, err 
 	defer m.begin("Read", false)()
 	m.process.enter(reading)
 	defer m.process.leave(reading)
+	if m.process.dead() {
+		return 0, errKilled
+	}
 	if mean := m.cluster.cfg.ReadLatency; mean > 0 {
 		op := m.arm.next()
 		if err := m.arm.take(ctx, op, m.arm.chance.between(op, "read", mean/2, mean*3/2)); err != nil {
@@ -237,6 +240,9 @@ func (m *mount) appendFetched(ctx context.Context, leaderEpoch int32, offset int
 
 // seek takes the time of an append.
 func (m *mount) seek(ctx context.Context) (op uint64, err error) {
+	if m.process.dead() {
+		return 0, errKilled // and counts no operation: how far a dying process comes is up to the scheduler (D2)
+	}
 	op = m.arm.next()
 	mean := m.cluster.cfg.DiskLatency
 	return op, m.arm.take(ctx, op, m.arm.chance.between(op, "append", mean/2, mean*3/2))

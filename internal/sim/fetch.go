@@ -143,6 +143,9 @@ func follows(log *memory.Log, epoch int32) bool {
 
 // ask sends a fetch to the leader and waits for the answer.
 func (p *process) ask(ctx context.Context, part *Partition, request fetchRequest) (fetchAnswer, error) {
+	if p.dead() {
+		return fetchAnswer{}, errKilled
+	}
 	p.enter(asking)
 	defer p.leave(asking)
 	if p.zombie.Load() {

@@ -47,6 +47,9 @@ func (p *process) endReports() {
 // send is the transport of the reports: a connection of their own, on which a newer message does not wait for the answer
 // to an older one (B1).
 func (p *process) send(ctx context.Context, leaderID int32, r replica.Reports) ([]replica.Answer, error) {
+	if p.dead() {
+		return nil, errKilled
+	}
 	p.enter(reporting)
 	defer p.leave(reporting)
 	if p.zombie.Load() {
