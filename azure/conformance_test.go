@@ -261,11 +261,5 @@ func TestConfig(t *testing.T) {
 
 // invalid are the wrong values for the suite.
 func invalid(t *testing.T) map[string]func() error {
-	fields := map[string]func() error{}
-	for field, changes := range wrong() {
-		c := azure.Config{Account: account, Container: bucket, Store: objectstore.Config{Cluster: "c"}}
-		changes[0](&c)
-		fields[field[strings.LastIndex(field, ".")+1:]] = func() error { return opened(t, c) }
-	}
-	return fields
+	return configtest.First(azure.Config{Account: account, Container: bucket, Store: objectstore.Config{Cluster: "c"}}, wrong(), func(c azure.Config) error { return opened(t, c) })
 }

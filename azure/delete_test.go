@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/walhop/walhop/internal/drivertest"
 	fake "github.com/walhop/walhop/internal/fakes/azure"
 	"github.com/walhop/walhop/walstorage"
 	"github.com/walhop/walhop/walstorage/objectstore"
@@ -122,11 +123,11 @@ func TestBatchAgain(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				server, _, c := inMemory(t, fake.Config{})
 				manager := manage(t, c)
-				ids := []walstorage.SegmentID{segment(t), segment(t)}
+				ids := []walstorage.SegmentID{drivertest.Segment(t), drivertest.Segment(t)}
 				for _, id := range ids {
-					server.Store(bucket, key(t, id), nil)
+					server.Store(bucket, drivertest.Key(t, id), nil)
 				}
-				server.Fault(faults("BlobBatch", fault))
+				server.Faults("BlobBatch", fault)
 
 				require.NoError(t, manager.DeleteSegments(t.Context(), ids...))
 
@@ -143,10 +144,10 @@ func TestDeletesByTheBatch(t *testing.T) {
 	manager := manage(t, config(url))
 	ids := make([]walstorage.SegmentID, 258)
 	for i := range ids {
-		ids[i] = segment(t)
-		server.Store(bucket, key(t, ids[i]), []byte("x"))
+		ids[i] = drivertest.Segment(t)
+		server.Store(bucket, drivertest.Key(t, ids[i]), []byte("x"))
 	}
-	server.Fault(faults("BlobBatch", fake.Fault{Keys: map[string]string{key(t, ids[7]): "InternalError", key(t, ids[8]): "InternalError"}}))
+	server.Faults("BlobBatch", fake.Fault{Keys: map[string]string{drivertest.Key(t, ids[7]): "InternalError", drivertest.Key(t, ids[8]): "InternalError"}})
 
 	require.NoError(t, manager.DeleteSegments(t.Context(), ids...))
 

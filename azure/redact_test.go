@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/walhop/walhop/azure"
+	"github.com/walhop/walhop/internal/drivertest"
 	fake "github.com/walhop/walhop/internal/fakes/azure"
 )
 
@@ -95,7 +96,7 @@ func TestNoSecretInAnyError(t *testing.T) {
 				}
 				assert.Greater(t, checked, 3)
 				if situation == "refused" {
-					quiet(t, "the manager", manager.UploadSegment(t.Context(), segment(t), []byte("data")))
+					quiet(t, "the manager", manager.UploadSegment(t.Context(), drivertest.Segment(t), []byte("data")))
 				}
 			})
 		}
@@ -121,10 +122,10 @@ func TestNoSecretInErrorsOfTheNetwork(t *testing.T) {
 		"refused": &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) {
 			return nil, &net.OpError{Op: "dial", Net: "tcp", Err: errors.New("connection refused")}
 		}},
-		"a transport that tells": roundTrip(func(r *http.Request) (*http.Response, error) {
+		"a transport that tells": drivertest.RoundTrip(func(r *http.Request) (*http.Response, error) {
 			return nil, fmt.Errorf("%s: proxy refused, signature %s", r.URL, r.URL.Query().Get("sig"))
 		}),
-		"a transport that quotes": roundTrip(func(r *http.Request) (*http.Response, error) {
+		"a transport that quotes": drivertest.RoundTrip(func(r *http.Request) (*http.Response, error) {
 			return nil, fmt.Errorf("lookup %q: no such host", r.URL.String())
 		}),
 	}

@@ -1,24 +1,22 @@
 package azure_test
 
 import (
-	"crypto/rand"
 	"encoding/base64"
-	"net/http/httptest"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/walhop/walhop/azure"
+	"github.com/walhop/walhop/internal/drivertest"
 	fake "github.com/walhop/walhop/internal/fakes/azure"
 	"github.com/walhop/walhop/internal/fakes/pipenet"
-	"github.com/walhop/walhop/walstorage"
 	"github.com/walhop/walhop/walstorage/objectstore"
 )
 
 const (
 	account = "account"
-	bucket  = "segments"
+	bucket  = drivertest.Bucket
 )
 
 // What may appear in no error text. The signature has characters that look different in a URL.
@@ -39,10 +37,7 @@ func secrets() []string {
 // serve starts a fake over a socket.
 func serve(tb testing.TB, cfg fake.Config) (*fake.Server, string) {
 	server := newFake(tb, cfg)
-	listening := httptest.NewServer(server)
-	tb.Cleanup(listening.Close)
-	tb.Cleanup(server.Close)
-	return server, listening.URL
+	return server, drivertest.Serve(tb, server)
 }
 
 // newFake makes a fake that knows our key, our SAS and our token, and those that cfg adds.
@@ -80,32 +75,19 @@ func open(tb testing.TB, cfg azure.Config) *azure.Driver {
 // inMemory starts a fake that a driver in the same bubble reaches without a socket (D5).
 func inMemory(tb testing.TB, cfg fake.Config) (*fake.Server, *pipenet.Server, azure.Config) {
 	server := newFake(tb, cfg)
-	network := pipenet.Serve(server)
-	tb.Cleanup(network.Close)
-	tb.Cleanup(server.Close)
+	network := drivertest.ServePipes(tb, server)
 	c := config("http://fake.invalid")
 	c.HTTPClient = network.Client()
 	return server, network, c
 }
 
-// faults gives each request of an operation the fault of its number; those beyond have none.
-func faults(op string, script ...fake.Fault) func(fake.Request) fake.Fault {
-	return func(r fake.Request) fake.Fault {
-		if r.Op == op && r.Number <= len(script) {
-			return script[r.Number-1]
-		}
-		return fake.Fault{}
-	}
-}
-
-// always gives every request of an operation one fault.
-func always(op string, fault fake.Fault) func(fake.Request) fake.Fault {
-	return func(r fake.Request) fake.Fault {
-		if r.Op == op {
-			return fault
-		}
-		return fake.Fault{}
-	}
+// serveTLS starts a fake over TLS, and a client that trusts it.
+func serveTLS(tb testing.TB, cfg fake.Config) (*fake.Server, azure.Config) {
+	server := newFake(tb, cfg)
+	url, client := drivertest.ServeTLS(tb, server)
+	c := config(url)
+	c.HTTPClient = client
+	return server, c
 }
 
 func manage(tb testing.TB, c azure.Config) *objectstore.Manager {
@@ -115,15 +97,51 @@ func manage(tb testing.TB, c azure.Config) *objectstore.Manager {
 	return manager
 }
 
-func segment(tb testing.TB) walstorage.SegmentID {
-	id, err := walstorage.NewSegmentID(1, 0, time.Now(), rand.Reader)
-	require.NoError(tb, err)
-	return id
+// subject is the driver on its fake.
+func subject() drivertest.Subject[fake.Fault] {
+	return drivertest.Subject[fake.Fault]{
+		Put: "PutBlob", Get: "GetBlob", Stat: "GetBlobProperties", List: "ListBlobs", Warm: "ListBlobs",
+		Operations: operations,
+		Busy:       "ServerBusy", Refused: "AuthorizationFailure", NoBucket: "ContainerNotFound",
+		Fault: func(f drivertest.Fault) fake.Fault {
+			return fake.Fault{
+				Status: f.Status, Code: f.Code, RetryAfter: f.RetryAfter, Document: f.Document,
+				Delay: f.Delay, Wait: f.Wait, Early: f.Early, ReadOn: f.ReadOn, Drop: f.Drop, DropAfter: f.DropAfter, After: f.After,
+				Truncate: f.Truncate, Cut: f.Cut, StallAfter: f.StallAfter, Flip: f.Flip, IgnoreRange: f.IgnoreRange, ContentRange: f.ContentRange,
+			}
+		},
+		Pipes: func(tb testing.TB, page int) drivertest.Place[fake.Fault] {
+			server, network, c := inMemory(tb, fake.Config{PageSize: page})
+			return place(server, network, c)
+		},
+		Sockets: func(tb testing.TB) drivertest.Place[fake.Fault] {
+			server, url := serve(tb, fake.Config{})
+			return place(server, nil, config(url))
+		},
+		TLS: func(tb testing.TB) drivertest.Place[fake.Fault] {
+			server, c := serveTLS(tb, fake.Config{})
+			return place(server, nil, c)
+		},
+	}
 }
 
-// key is the segment's key under config.
-func key(tb testing.TB, id walstorage.SegmentID) string {
-	keys, err := walstorage.NewKeys("", "c")
-	require.NoError(tb, err)
-	return keys.Key(id)
+// place is a running fake, and c what reaches it.
+func place(server *fake.Server, network *pipenet.Server, c azure.Config) drivertest.Place[fake.Fault] {
+	with := func(options drivertest.Options) azure.Config {
+		c := c
+		c.StallTimeout, c.ResponseHeaderTimeout = options.StallTimeout, options.ResponseHeaderTimeout
+		c.Store.MaxAttempts = options.MaxAttempts
+		if options.AttemptTimeout > 0 {
+			c.Store.AttemptTimeout = options.AttemptTimeout
+		}
+		if options.HTTPClient != nil || options.Own {
+			c.HTTPClient = options.HTTPClient
+		}
+		return c
+	}
+	return drivertest.Place[fake.Fault]{
+		Fake: server, Network: network,
+		Driver:  func(tb testing.TB, options drivertest.Options) objectstore.Driver { return open(tb, with(options)) },
+		Manager: func(tb testing.TB, options drivertest.Options) *objectstore.Manager { return manage(tb, with(options)) },
+	}
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/walhop/walhop/azure"
+	"github.com/walhop/walhop/internal/drivertest"
 	fake "github.com/walhop/walhop/internal/fakes/azure"
 	"github.com/walhop/walhop/walstorage"
 )
@@ -64,7 +65,7 @@ func withToken(tb testing.TB, source azcore.TokenCredential) (*fake.Server, azur
 func withTokenFor(tb testing.TB, resource string, source azcore.TokenCredential) (*fake.Server, azure.Config) {
 	server, _, c := inMemory(tb, fake.Config{Resource: resource})
 	plain := c.HTTPClient.Transport
-	c.HTTPClient = &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+	c.HTTPClient = &http.Client{Transport: drivertest.RoundTrip(func(r *http.Request) (*http.Response, error) {
 		r = r.Clone(r.Context())
 		r.URL.Scheme = "http"
 		return plain.RoundTrip(r)
@@ -86,7 +87,7 @@ func TestTokenOutlastsTheAttempt(t *testing.T) {
 		began := time.Now()
 		var all sync.WaitGroup
 		for range 20 {
-			id := segment(t)
+			id := drivertest.Segment(t)
 			all.Go(func() { assert.NoError(t, manager.UploadSegment(t.Context(), id, []byte("data"))) })
 		}
 		all.Wait()
@@ -179,7 +180,7 @@ func TestRefusedToken(t *testing.T) {
 					return lasting(test.tokens[min(number, len(test.tokens))-1], time.Hour), nil
 				}}
 				server, c := withToken(t, source)
-				err := manage(t, c).UploadSegment(t.Context(), segment(t), []byte("data"))
+				err := manage(t, c).UploadSegment(t.Context(), drivertest.Segment(t), []byte("data"))
 				assert.Equal(t, test.kind, walstorage.KindOf(err), "%v", err)
 				assert.Equal(t, test.attempts, source.count())
 				// The SDK answers a challenge by asking its credential once more, and gets the same.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/walhop/walhop/conformance/check"
 	"github.com/walhop/walhop/gcs"
+	"github.com/walhop/walhop/internal/drivertest"
 	fake "github.com/walhop/walhop/internal/fakes/gcs"
 	"github.com/walhop/walhop/walstorage"
 	"github.com/walhop/walhop/walstorage/objectstore"
@@ -51,9 +52,9 @@ func TestClientKeepsTheContract(t *testing.T) {
 
 			none := c
 			none.Bucket = "none"
-			err := manage(t, none).FetchSegment(t.Context(), segment(t), 0, make([]byte, 1))
+			err := manage(t, none).FetchSegment(t.Context(), drivertest.Segment(t), 0, make([]byte, 1))
 			assert.Equal(t, walstorage.ErrBucketNotFound, walstorage.KindOf(err))
-			err = manage(t, c).FetchSegment(t.Context(), segment(t), 0, make([]byte, 1))
+			err = manage(t, c).FetchSegment(t.Context(), drivertest.Segment(t), 0, make([]byte, 1))
 			assert.Equal(t, walstorage.ErrSegmentNotFound, walstorage.KindOf(err))
 		})
 	}
@@ -68,9 +69,9 @@ func TestClientDoesNotRetry(t *testing.T) {
 			server.Store(bucket, "there", []byte("data"))
 			driver := open(t, c)
 			for op, call := range operations {
-				server.Fault(always(op, fake.Fault{Status: 503}))
+				server.Always(op, fake.Fault{Status: 503})
 				before := server.Count(op)
-				err := unbatched(call(t.Context(), driver))
+				err := call(t.Context(), driver)
 				assert.Equal(t, walstorage.ErrUnavailable, walstorage.KindOf(err), "%s: %v", op, err)
 				assert.Equal(t, before+1, server.Count(op), op)
 			}
@@ -85,12 +86,12 @@ func TestClientThatAsksAgain(t *testing.T) {
 			server, c := handed(t, fake.Config{}, options...)
 			server.Store(bucket, "there", make([]byte, 2000))
 			driver := open(t, c)
-			server.Fault(always(fake.Read, fake.Fault{Truncate: 600}))
+			server.Always(fake.Read, fake.Fault{Truncate: 600})
 			err := driver.Get(t.Context(), "there", 100, make([]byte, 1000))
 			assert.Equal(t, walstorage.ErrUnavailable, walstorage.KindOf(err), "%v", err)
 			assert.LessOrEqual(t, server.Count(fake.Read), 2)
 
-			server.Fault(always(fake.List, fake.Fault{Empty: true}))
+			server.Always(fake.List, fake.Fault{Empty: true})
 			page, next, err := driver.List(t.Context(), "", "")
 			require.NoError(t, err)
 			assert.Empty(t, page)
@@ -112,7 +113,7 @@ func TestClientWithWrongAnswers(t *testing.T) {
 			t.Run(name+" "+fault, func(t *testing.T) {
 				server, c := handed(t, fake.Config{}, options...)
 				server.Store(bucket, "there", make([]byte, 2000))
-				server.Fault(always(fake.Read, what))
+				server.Always(fake.Read, what)
 				err := open(t, c).Get(t.Context(), "there", 100, make([]byte, 1000))
 				assert.Equal(t, walstorage.ErrUnavailable, walstorage.KindOf(err), "%v", err)
 			})
@@ -126,16 +127,16 @@ func TestClientWithAnEarlyAnswer(t *testing.T) {
 	server, c := handed(t, fake.Config{})
 	driver := open(t, c)
 	data := make([]byte, 4<<20)
-	require.NoError(t, driver.Put(t.Context(), "whole", objectstore.NewBody(data), checksum(data)))
+	require.NoError(t, driver.Put(t.Context(), "whole", objectstore.NewBody(data), drivertest.Checksum(data)))
 	require.Equal(t, 1, server.Count(fake.Insert))
 	early := fake.Fault{Early: true, Document: fmt.Sprintf(`{"name":"k","size":"%d"}`, len(data))}
 	for i := range 10 {
 		early.ReadOn = i%2 == 0
-		server.Fault(always(fake.Insert, early))
+		server.Always(fake.Insert, early)
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 		body := objectstore.NewBody(data)
 		returned := make(chan error, 1)
-		go func() { returned <- driver.Put(ctx, "k", body, checksum(data)^1) }()
+		go func() { returned <- driver.Put(ctx, "k", body, drivertest.Checksum(data)^1) }()
 		select {
 		case err := <-returned:
 			assert.Equal(t, walstorage.ErrUnavailable, walstorage.KindOf(err), "%v", err)

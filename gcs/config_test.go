@@ -92,11 +92,5 @@ func TestConfig(t *testing.T) {
 
 // invalid are the wrong values for the suite.
 func invalid(t *testing.T) map[string]func() error {
-	fields := map[string]func() error{}
-	for field, changes := range wrong() {
-		c := config("http://localhost:1")
-		changes[0](&c)
-		fields[field[strings.LastIndex(field, ".")+1:]] = func() error { return opened(t, c) }
-	}
-	return fields
+	return configtest.First(config("http://localhost:1"), wrong(), func(c gcs.Config) error { return opened(t, c) })
 }

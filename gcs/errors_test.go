@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"io"
 	"net/http"
 	"strings"
@@ -19,30 +18,26 @@ import (
 	"google.golang.org/api/googleapi"
 
 	"github.com/walhop/walhop/gcs"
+	"github.com/walhop/walhop/internal/drivertest"
 	fake "github.com/walhop/walhop/internal/fakes/gcs"
 	"github.com/walhop/walhop/walstorage"
 	"github.com/walhop/walhop/walstorage/objectstore"
 )
 
-func checksum(data []byte) uint32 { return crc32.Checksum(data, crc32.MakeTable(crc32.Castagnoli)) }
-
 // operations are the driver's methods, by the request that each sends.
-var operations = map[string]func(ctx context.Context, d *gcs.Driver) error{
-	fake.Insert: func(ctx context.Context, d *gcs.Driver) error {
-		data := []byte("data")
-		return d.Put(ctx, "k", objectstore.NewBody(data), checksum(data))
-	},
-	fake.Read: func(ctx context.Context, d *gcs.Driver) error { return d.Get(ctx, "there", 0, make([]byte, 4)) },
-	fake.Get: func(ctx context.Context, d *gcs.Driver) error {
-		_, err := d.Stat(ctx, "there")
+var operations = func() map[string]drivertest.Operation {
+	all := drivertest.Operations(fake.Insert, fake.Read, fake.Get, fake.List, fake.Delete)
+	batch := all[fake.Delete]
+	all[fake.Delete] = func(ctx context.Context, d objectstore.Driver) error {
+		err := batch(ctx, d)
+		var partial *objectstore.DeleteError
+		if errors.As(err, &partial) {
+			return partial.Failures[0].Err // that of the only key
+		}
 		return err
-	},
-	fake.Delete: func(ctx context.Context, d *gcs.Driver) error { return d.Delete(ctx, []string{"k"}) },
-	fake.List: func(ctx context.Context, d *gcs.Driver) error {
-		_, _, err := d.List(ctx, "", "")
-		return err
-	},
-}
+	}
+	return all
+}()
 
 // W7: every answer of the mapping table, for each operation that can get it, is one request and has the kind named; the
 // SDK's own error is reached.
@@ -101,7 +96,7 @@ func TestAnswersHaveTheirKind(t *testing.T) {
 		for op := range strings.FieldsSeq(test.ops) {
 			t.Run(fmt.Sprint(op, " ", test.status, " ", test.reason), func(t *testing.T) {
 				driver := open(t, config(url))
-				server.Fault(always(op, fake.Fault{Status: test.status, Reason: test.reason, Message: test.message, Plain: test.reason == ""}))
+				server.Always(op, fake.Fault{Status: test.status, Reason: test.reason, Message: test.message, Plain: test.reason == ""})
 				before := len(server.Requests())
 
 				err := operations[op](t.Context(), driver)
@@ -110,27 +105,18 @@ func TestAnswersHaveTheirKind(t *testing.T) {
 				want := test.kind
 				if test.status == 401 {
 					want = walstorage.ErrUnavailable // with another token it may go better
-					assert.Equal(t, want, walstorage.KindOf(unbatched(err)), "%v", err)
+					assert.Equal(t, want, walstorage.KindOf(err), "%v", err)
 					err = operations[op](t.Context(), driver)
 					want = test.kind
 					before++
 				}
-				assert.Equal(t, want, walstorage.KindOf(unbatched(err)), "%v", err)
+				assert.Equal(t, want, walstorage.KindOf(err), "%v", err)
 				assert.Equal(t, before+1, len(server.Requests()), "one attempt")
 				var api *googleapi.Error
 				assert.ErrorAs(t, err, &api)
 			})
 		}
 	}
-}
-
-// unbatched is the error of the only key of a delete.
-func unbatched(err error) error {
-	var partial *objectstore.DeleteError
-	if errors.As(err, &partial) {
-		return partial.Failures[0].Err
-	}
-	return err
 }
 
 // W7: a missing object is told from a missing bucket, by what the answer says or by asking for the bucket; and where the
@@ -193,22 +179,7 @@ func TestMissingObjectOrBucket(t *testing.T) {
 }
 
 // J3: the time that the service asks for is passed on, in seconds or as a date.
-func TestRetryAfter(t *testing.T) {
-	server, url := serve(t, fake.Config{})
-	driver := open(t, config(url))
-	for value, within := range map[string][2]time.Duration{
-		"3": {3 * time.Second, 3 * time.Second},
-		time.Now().Add(time.Hour).UTC().Format(http.TimeFormat): {59 * time.Minute, time.Hour},
-		"soon": {0, 0},
-	} {
-		server.Fault(always(fake.Insert, fake.Fault{Status: 503, Reason: "backendError", RetryAfter: value}))
-		err := operations[fake.Insert](t.Context(), driver)
-		var e *walstorage.Error
-		require.ErrorAs(t, err, &e)
-		assert.GreaterOrEqual(t, e.RetryAfter, within[0], value)
-		assert.LessOrEqual(t, e.RetryAfter, within[1], value)
-	}
-}
+func TestRetryAfter(t *testing.T) { drivertest.RetryAfter(t, subject()) }
 
 // googleapis/google-cloud-go#6547, googleapis/java-storage#1453, C9 to C15, J19 (W2): whatever becomes of the answer to a
 // create, it ends with the truth, and "not now" is no "exists".
@@ -217,85 +188,33 @@ func TestCreate(t *testing.T) {
 	conflict := fake.Fault{Status: 409, Reason: "conflict"}
 	exists := fake.Fault{Status: 412, Reason: "conditionNotMet"}
 	lost := fake.Fault{DropAfter: true}
-	tests := map[string]struct {
-		script   []fake.Fault
-		stored   string // by somebody else
-		attempts int
-		kind     error
-		creates  int
-		stats    int
-	}{
-		"429, 200":                     {script: []fake.Fault{busy}, creates: 2},
-		"503, 200":                     {script: []fake.Fault{{Status: 503, Reason: "backendError"}}, creates: 2},
-		"409, 200":                     {script: []fake.Fault{conflict}, creates: 2},
-		"409 for ever":                 {script: []fake.Fault{conflict, conflict, conflict}, attempts: 3, kind: walstorage.ErrUnavailable, creates: 3},
-		"412, other bytes":             {stored: "other", kind: walstorage.ErrSegmentExists, creates: 1, stats: 1},
-		"412, other bytes, as many":    {stored: "ruos", kind: walstorage.ErrSegmentExists, creates: 1, stats: 1},
-		"412, the same bytes":          {stored: "ours", creates: 1, stats: 1},
-		"429, 412, the same bytes":     {script: []fake.Fault{busy}, stored: "ours", creates: 2, stats: 1},
-		"412, no object":               {script: []fake.Fault{exists}, creates: 2, stats: 1},
-		"lost answer":                  {script: []fake.Fault{lost}, creates: 2, stats: 1},
-		"lost twice":                   {script: []fake.Fault{lost, lost}, creates: 3, stats: 1},
-		"500 but stored":               {script: []fake.Fault{{After: true, Status: 500, Reason: "backendError"}}, creates: 2, stats: 1},
-		"an error document under 200":  {script: []fake.Fault{{Document: `{"error":{"code":500,"message":"no"}}`}}, creates: 2},
-		"half an answer":               {script: []fake.Fault{{Document: `{"kind":"storage#obj`}}, creates: 2},
-		"an answer from a proxy":       {script: []fake.Fault{{Document: `<html>hello</html>`}}, creates: 2},
-		"nothing under 200":            {script: []fake.Fault{{Document: ` `}}, creates: 2},
-		"cut before the service":       {script: []fake.Fault{{Drop: true}}, creates: 2},
-		"an answer before the request": {script: []fake.Fault{{Early: true, Status: 503}}, creates: 2},
+	drivertest.Creates(t, subject(), map[string]drivertest.Create[fake.Fault]{
+		"429, 200":                     {Script: []fake.Fault{busy}, Creates: 2},
+		"503, 200":                     {Script: []fake.Fault{{Status: 503, Reason: "backendError"}}, Creates: 2},
+		"409, 200":                     {Script: []fake.Fault{conflict}, Creates: 2},
+		"409 for ever":                 {Script: []fake.Fault{conflict, conflict, conflict}, Attempts: 3, Kind: walstorage.ErrUnavailable, Creates: 3},
+		"412, other bytes":             {Stored: "other", Kind: walstorage.ErrSegmentExists, Creates: 1, Stats: 1},
+		"412, other bytes, as many":    {Stored: "ruos", Kind: walstorage.ErrSegmentExists, Creates: 1, Stats: 1},
+		"412, the same bytes":          {Stored: "ours", Creates: 1, Stats: 1},
+		"429, 412, the same bytes":     {Script: []fake.Fault{busy}, Stored: "ours", Creates: 2, Stats: 1},
+		"412, no object":               {Script: []fake.Fault{exists}, Creates: 2, Stats: 1},
+		"lost answer":                  {Script: []fake.Fault{lost}, Creates: 2, Stats: 1},
+		"lost twice":                   {Script: []fake.Fault{lost, lost}, Creates: 3, Stats: 1},
+		"500 but stored":               {Script: []fake.Fault{{After: true, Status: 500, Reason: "backendError"}}, Creates: 2, Stats: 1},
+		"an error document under 200":  {Script: []fake.Fault{{Document: `{"error":{"code":500,"message":"no"}}`}}, Creates: 2},
+		"half an answer":               {Script: []fake.Fault{{Document: `{"kind":"storage#obj`}}, Creates: 2},
+		"an answer from a proxy":       {Script: []fake.Fault{{Document: `<html>hello</html>`}}, Creates: 2},
+		"nothing under 200":            {Script: []fake.Fault{{Document: ` `}}, Creates: 2},
+		"cut before the service":       {Script: []fake.Fault{{Drop: true}}, Creates: 2},
+		"an answer before the request": {Script: []fake.Fault{{Early: true, Status: 503}}, Creates: 2},
 		// K2: what the service says that it has stored is not what was sent. Whoever looks finds that it is.
-		"another checksum in the answer": {script: []fake.Fault{{CRC32C: "AAAAAA=="}}, creates: 2, stats: 1},
-		"no checksum in the answer":      {script: []fake.Fault{{CRC32C: "none"}}, creates: 2, stats: 1},
-	}
-	for name, test := range tests {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				server, _, c := inMemory(t, fake.Config{})
-				c.Store.MaxAttempts = test.attempts
-				manager, id := manage(t, c), segment(t)
-				if test.stored != "" {
-					server.Store(bucket, key(t, id), []byte(test.stored))
-				}
-				server.Fault(faults(fake.Insert, test.script...))
-
-				err := manager.UploadSegment(t.Context(), id, []byte("ours"))
-
-				assert.Equal(t, test.kind, walstorage.KindOf(err), "%v", err)
-				assert.Equal(t, test.kind == nil, err == nil, "%v", err)
-				assert.Equal(t, test.creates, server.Count(fake.Insert))
-				assert.Equal(t, test.stats, server.Count(fake.Get))
-				if err == nil {
-					stored, _ := server.Object(bucket, key(t, id))
-					assert.Equal(t, "ours", string(stored))
-				}
-			})
-		})
-	}
+		"another checksum in the answer": {Script: []fake.Fault{{CRC32C: "AAAAAA=="}}, Creates: 2, Stats: 1},
+		"no checksum in the answer":      {Script: []fake.Fault{{CRC32C: "none"}}, Creates: 2, Stats: 1},
+	})
 }
 
 // C11: where the answer was lost and the check fails too, the outcome is unknown; the same upload again settles it.
-func TestLostAnswerAndNoCheck(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		server, _, c := inMemory(t, fake.Config{})
-		c.Store.MaxAttempts = 3
-		manager, id := manage(t, c), segment(t)
-		server.Fault(func(r fake.Request) fake.Fault {
-			switch {
-			case r.Op == fake.Insert && r.Number == 1:
-				return fake.Fault{DropAfter: true}
-			case r.Op == fake.Get:
-				return fake.Fault{Status: 503}
-			}
-			return fake.Fault{}
-		})
-		err := manager.UploadSegment(t.Context(), id, []byte("ours"))
-		assert.Equal(t, walstorage.ErrUnavailable, walstorage.KindOf(err), "%v", err)
-
-		server.Fault(nil)
-		assert.NoError(t, manager.UploadSegment(t.Context(), id, []byte("ours")))
-		assert.ErrorIs(t, manager.UploadSegment(t.Context(), id, []byte("other")), walstorage.ErrSegmentExists)
-	})
-}
+func TestLostAnswerAndNoCheck(t *testing.T) { drivertest.LostAnswerAndNoCheck(t, subject()) }
 
 // C15: the service takes one write a second of one name, and answers 429 to the others. A race for one name ends with one
 // winner, the rest learn that it exists, and nobody storms.
@@ -304,7 +223,7 @@ func TestRaceForAHotName(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server, _, c := inMemory(t, fake.Config{WriteInterval: time.Second})
 		c.Store.Seed = 1
-		manager, id := manage(t, c), segment(t)
+		manager, id := manage(t, c), drivertest.Segment(t)
 		began := time.Now()
 		errs := make([]error, racers)
 		var all sync.WaitGroup
@@ -313,7 +232,7 @@ func TestRaceForAHotName(t *testing.T) {
 		}
 		all.Wait()
 		winners := 0
-		stored, _ := server.Object(bucket, key(t, id))
+		stored, _ := server.Object(bucket, drivertest.Key(t, id))
 		for i, err := range errs {
 			if err == nil {
 				winners++
@@ -330,33 +249,13 @@ func TestRaceForAHotName(t *testing.T) {
 
 // J10: each attempt sends the same bytes.
 func TestEachAttemptSendsTheSameBytes(t *testing.T) {
-	server, c := serveTLS(t, fake.Config{})
-	manager, id := manage(t, c), segment(t)
-	server.Fault(faults(fake.Insert, fake.Fault{Status: 500, Reason: "backendError"}, fake.Fault{Drop: true}))
-	data := make([]byte, 300_000)
-	for i := range data {
-		data[i] = byte(i * 7)
-	}
-
-	require.NoError(t, manager.UploadSegment(t.Context(), id, data))
-	want := string(data)
-	clear(data) // ours again
-
-	var sent []string
-	for _, r := range server.Requests() {
-		if r.Op == fake.Insert && len(r.Body) > 0 {
-			sent = append(sent, string(r.Media()))
-		}
-	}
-	require.Len(t, sent, 2) // the one that was dropped before its body was read has none
-	assert.Equal(t, want, sent[0])
-	assert.Equal(t, want, sent[1])
+	drivertest.EachAttemptSendsTheSameBytes(t, subject())
 }
 
 // K1, K2 (W4): what arrives with another checksum than was sent is refused and not stored.
 func TestWrongChecksumIsRefused(t *testing.T) {
 	server, url := serve(t, fake.Config{})
-	err := open(t, config(url)).Put(t.Context(), "k", objectstore.NewBody([]byte("data")), checksum([]byte("other")))
+	err := open(t, config(url)).Put(t.Context(), "k", objectstore.NewBody([]byte("data")), drivertest.Checksum([]byte("other")))
 	assert.Equal(t, walstorage.ErrCorrupt, walstorage.KindOf(err), "%v", err)
 	assert.Empty(t, server.Keys(bucket))
 }
@@ -373,13 +272,13 @@ func TestStatWithoutChecksum(t *testing.T) {
 		assert.Equal(t, want, object.HasCRC32C)
 		assert.WithinDuration(t, time.Now(), object.Stored, time.Minute)
 	}
-	server.Fault(always(fake.Get, fake.Fault{CRC32C: "none"}))
+	server.Always(fake.Get, fake.Fault{CRC32C: "none"})
 	object, err := driver.Stat(t.Context(), "there")
 	require.NoError(t, err)
 	assert.False(t, object.HasCRC32C)
 
-	manager, id := manage(t, config(url)), segment(t)
-	server.Store(bucket, key(t, id), []byte("ours"))
+	manager, id := manage(t, config(url)), drivertest.Segment(t)
+	server.Store(bucket, drivertest.Key(t, id), []byte("ours"))
 	assert.NoError(t, manager.UploadSegment(t.Context(), id, []byte("ours")))
 	assert.ErrorIs(t, manager.UploadSegment(t.Context(), id, []byte("ruos")), walstorage.ErrSegmentExists)
 }
@@ -425,7 +324,7 @@ func TestCancelledDelete(t *testing.T) {
 			keys = append(keys, fmt.Sprintf("%02d", i))
 			server.Store(bucket, keys[i], nil)
 		}
-		server.Fault(always(fake.Delete, fake.Fault{Delay: time.Second}))
+		server.Always(fake.Delete, fake.Fault{Delay: time.Second})
 		ctx, cancel := context.WithTimeout(t.Context(), 2500*time.Millisecond)
 		defer cancel()
 
@@ -450,7 +349,7 @@ func TestDeleteDuringAnOutage(t *testing.T) {
 		for i := range keys {
 			keys[i] = fmt.Sprint(i)
 		}
-		server.Fault(always(fake.Delete, fake.Fault{Status: 503, Delay: time.Millisecond}))
+		server.Always(fake.Delete, fake.Fault{Status: 503, Delay: time.Millisecond})
 		var partial *objectstore.DeleteError
 		require.ErrorAs(t, open(t, c).Delete(t.Context(), keys), &partial)
 		assert.Len(t, partial.Failures, 100, "each key is named")
@@ -462,8 +361,8 @@ func TestDeleteDuringAnOutage(t *testing.T) {
 		manager := manage(t, c)
 		ids := make([]walstorage.SegmentID, 100)
 		for i := range ids {
-			ids[i] = segment(t)
-			server.Store(bucket, key(t, ids[i]), nil)
+			ids[i] = drivertest.Segment(t)
+			server.Store(bucket, drivertest.Key(t, ids[i]), nil)
 		}
 		server.Fault(func(r fake.Request) fake.Fault {
 			if 20 < r.Number && r.Number <= 60 {
@@ -479,107 +378,29 @@ func TestDeleteDuringAnOutage(t *testing.T) {
 
 // E13, J16, J11 (W10): what is no whole list is an error and never the end of one.
 func TestBrokenLists(t *testing.T) {
-	tests := map[string]struct {
-		script []fake.Fault
-		kind   error // of the list, walstorage.ErrClosed for success
-		pages  int
-	}{
-		"a 503 between":           {[]fake.Fault{{}, {Status: 503}}, walstorage.ErrClosed, 5},
-		"an error document":       {[]fake.Fault{{}, {Document: `{"error":{"code":500,"message":"no"}}`}}, walstorage.ErrClosed, 5},
-		"cut":                     {[]fake.Fault{{}, {Document: `{"kind":"storage#objects","items":[{"na`}}, walstorage.ErrClosed, 5},
-		"an answer from a proxy":  {[]fake.Fault{{}, {Document: "<html>hello</html>"}}, walstorage.ErrClosed, 5},
-		"dropped":                 {[]fake.Fault{{}, {Drop: true}}, walstorage.ErrClosed, 5},
-		"an empty page":           {[]fake.Fault{{}, {Empty: true}}, walstorage.ErrClosed, 5},
-		"a repeated token":        {[]fake.Fault{{Token: "YQ=="}, {Token: "YQ=="}, {Token: "YQ=="}}, nil, 2},
-		"empty pages for ever":    {[]fake.Fault{{Token: "YQ==", Empty: true}, {Token: "YQ==", Empty: true}, {Token: "YQ==", Empty: true}}, nil, 2},
-		"an empty page, the last": {[]fake.Fault{{}, {Document: "{}"}}, walstorage.ErrClosed, 2},
-	}
-	for name, test := range tests {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				server, _, c := inMemory(t, fake.Config{PageSize: 2})
-				manager := manage(t, c)
-				for range 6 {
-					server.Store(bucket, key(t, segment(t)), []byte("x"))
-				}
-				server.Store(bucket, "c/1/odd & <key>\x01", []byte("foreign"))
-				server.Fault(faults(fake.List, test.script...))
-
-				found := map[walstorage.SegmentID]bool{}
-				var failed error
-				for info, err := range manager.ListSegments(t.Context(), walstorage.ListOptions{}) {
-					if failed = err; err == nil {
-						found[info.ID] = true
-					}
-				}
-
-				assert.Equal(t, test.pages, server.Count(fake.List))
-				if errors.Is(test.kind, walstorage.ErrClosed) {
-					require.NoError(t, failed)
-					if name != "an empty page, the last" {
-						assert.Len(t, found, 6)
-					}
-					return
-				}
-				require.Error(t, failed)
-				assert.Equal(t, test.kind, walstorage.KindOf(failed), "%v", failed)
-			})
-		})
-	}
+	drivertest.BrokenLists(t, subject(), map[string]drivertest.List[fake.Fault]{
+		"a 503 between":           {Script: []fake.Fault{{}, {Status: 503}}, Found: 6, Pages: 5},
+		"an error document":       {Script: []fake.Fault{{}, {Document: `{"error":{"code":500,"message":"no"}}`}}, Found: 6, Pages: 5},
+		"cut":                     {Script: []fake.Fault{{}, {Document: `{"kind":"storage#objects","items":[{"na`}}, Found: 6, Pages: 5},
+		"an answer from a proxy":  {Script: []fake.Fault{{}, {Document: "<html>hello</html>"}}, Found: 6, Pages: 5},
+		"dropped":                 {Script: []fake.Fault{{}, {Drop: true}}, Found: 6, Pages: 5},
+		"an empty page":           {Script: []fake.Fault{{}, {Empty: true}}, Found: 6, Pages: 5},
+		"a repeated token":        {Script: []fake.Fault{{Token: "YQ=="}, {Token: "YQ=="}, {Token: "YQ=="}}, Fails: true, Pages: 2},
+		"empty pages for ever":    {Script: []fake.Fault{{Token: "YQ==", Empty: true}, {Token: "YQ==", Empty: true}, {Token: "YQ==", Empty: true}}, Fails: true, Pages: 2},
+		"an empty page, the last": {Script: []fake.Fault{{}, {Document: "{}"}}, Found: 2, Pages: 2},
+	})
 }
 
 // J11, J15, D12, D13, D14 (W6): a body that ends early, stalls, or is of another range is tried again, each time by one
 // request, and never passes.
-func TestBrokenReads(t *testing.T) {
-	tests := map[string]fake.Fault{
-		"short, length promised": {Truncate: 600},
-		"short with a clean end": {Truncate: 600, Cut: true},
-		"nothing at all":         {Truncate: 1000, Cut: true},
-		"stalled":                {StallAfter: 10},
-		"the whole object":       {IgnoreRange: true},
-		"a range with no name":   {ContentRange: "bytes"},
-		"another range":          {ContentRange: "bytes 0-999/2000"},
-		"a shorter range":        {ContentRange: "bytes 100-500/2000"},
-		"dropped":                {Drop: true},
-		"503":                    {Status: 503},
-		"503 before the request": {Status: 503, Early: true},
-		"headers never come":     {Wait: make(chan struct{})},
-		"an answer from a proxy": {Document: "<html>hello</html>"},
-	}
-	for name, fault := range tests {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				if fault.Wait != nil {
-					fault.Wait = make(chan struct{}) // of this bubble
-				}
-				server, _, c := inMemory(t, fake.Config{})
-				c.StallTimeout, c.Store.AttemptTimeout = 2*time.Second, time.Minute
-				manager, id := manage(t, c), segment(t)
-				object := make([]byte, 2000)
-				for i := range object {
-					object[i] = byte(i * 3)
-				}
-				server.Store(bucket, key(t, id), object)
-				server.Fault(faults(fake.Read, fault))
-				began := time.Now()
-
-				dst := make([]byte, 1000)
-				require.NoError(t, manager.FetchSegment(t.Context(), id, 100, dst))
-
-				assert.Equal(t, object[100:1100], dst)
-				assert.Equal(t, 2, server.Count(fake.Read))
-				assert.Less(t, time.Since(began), 5*time.Second, "a stall is noticed long before the attempt's deadline")
-			})
-		})
-	}
-}
+func TestBrokenReads(t *testing.T) { drivertest.BrokenReads(t, subject()) }
 
 // J20: the reader of the SDK asks for the rest of a body that breaks off, at once and whatever its retries are set to. An
 // attempt is one request all the same.
 func TestNoSecondRequestInAnAttempt(t *testing.T) {
 	server, url := serve(t, fake.Config{})
 	server.Store(bucket, "there", make([]byte, 2000))
-	server.Fault(always(fake.Read, fake.Fault{Truncate: 600}))
+	server.Always(fake.Read, fake.Fault{Truncate: 600})
 	driver := open(t, config(url))
 	for range 10 {
 		err := driver.Get(t.Context(), "there", 100, make([]byte, 1000))
@@ -588,10 +409,6 @@ func TestNoSecondRequestInAnAttempt(t *testing.T) {
 	}
 	assert.Equal(t, 10, server.Count(fake.Read))
 }
-
-type roundTrip func(*http.Request) (*http.Response, error)
-
-func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 // What a service that has lost its mind may send under the right status is no success.
 func TestOddAnswers(t *testing.T) {
@@ -617,7 +434,7 @@ func TestOddAnswers(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			c := config("http://fake.invalid")
-			c.HTTPClient = &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+			c.HTTPClient = &http.Client{Transport: drivertest.RoundTrip(func(r *http.Request) (*http.Response, error) {
 				_, _ = io.Copy(io.Discard, r.Body)
 				return &http.Response{
 					StatusCode: test.status, Header: test.header, Body: io.NopCloser(strings.NewReader(test.body)),
@@ -638,7 +455,7 @@ func TestHalfAnErrorDocument(t *testing.T) {
 		412: walstorage.ErrSegmentExists, 413: walstorage.ErrTooLarge,
 	} {
 		c := config("http://fake.invalid")
-		c.HTTPClient = &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+		c.HTTPClient = &http.Client{Transport: drivertest.RoundTrip(func(r *http.Request) (*http.Response, error) {
 			_, _ = io.Copy(io.Discard, r.Body)
 			half := io.MultiReader(strings.NewReader(`{"error":{"code":`), iotest.ErrReader(io.ErrUnexpectedEOF))
 			return &http.Response{StatusCode: status, Header: http.Header{}, Body: io.NopCloser(half), ContentLength: -1, Request: r}, nil
@@ -653,7 +470,7 @@ func TestRedirect(t *testing.T) {
 	for _, status := range []int{301, 302, 303, 307, 308} {
 		var hosts []string
 		c := config("http://fake.invalid")
-		c.HTTPClient = &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+		c.HTTPClient = &http.Client{Transport: drivertest.RoundTrip(func(r *http.Request) (*http.Response, error) {
 			hosts = append(hosts, r.URL.Host)
 			_, _ = io.Copy(io.Discard, r.Body)
 			return &http.Response{
@@ -662,7 +479,7 @@ func TestRedirect(t *testing.T) {
 		})}
 		for op, call := range operations {
 			hosts = nil
-			err := unbatched(call(t.Context(), open(t, c)))
+			err := call(t.Context(), open(t, c))
 			require.Error(t, err)
 			assert.NoError(t, walstorage.KindOf(err), "%s %d", op, status)
 			assert.Equal(t, []string{"fake.invalid"}, hosts)
@@ -671,89 +488,25 @@ func TestRedirect(t *testing.T) {
 }
 
 // C9, J14, J13: an upload to a server that reads nothing, or never answers, ends by the watch and is tried again.
-func TestStalledUpload(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		server, _, c := inMemory(t, fake.Config{})
-		c.StallTimeout, c.Store.AttemptTimeout = 2*time.Second, time.Minute
-		manager, id := manage(t, c), segment(t)
-		server.Fault(faults(fake.Insert, fake.Fault{Wait: make(chan struct{})}))
-		began := time.Now()
+func TestStalledUpload(t *testing.T) { drivertest.StalledUpload(t, subject()) }
 
-		require.NoError(t, manager.UploadSegment(t.Context(), id, make([]byte, 300_000)))
-
-		assert.Equal(t, 2, server.Count(fake.Insert))
-		assert.Less(t, time.Since(began), 5*time.Second)
-	})
-}
-
-// An answer that comes before the body was read ends the upload, whether it is an error or calls itself a success, and the
-// body is not touched any more (W5). After a success the SDK by itself would wait for ever.
+// An answer that comes before the body was read ends the upload, whether it is an error or calls itself a success, also one
+// that says what the client wants to hear, and the body is not touched any more (W5). After a success the SDK by itself
+// would wait for ever.
 func TestEarlyAnswerToAnUpload(t *testing.T) {
-	data := make([]byte, 4<<20)
-	tests := map[string]fake.Fault{
-		"503": {Early: true, Status: 503},
-		"200": {Early: true, Document: fmt.Sprintf(`{"name":"k","size":"%d"}`, len(data))},
-		// It goes on reading, and the answer says what the client wants to hear.
-		"200, and the rest is read": {Early: true, ReadOn: true, Document: fmt.Sprintf(`{"name":"k","size":"%d","crc32c":%q}`, len(data), encoded(data))},
-	}
-	for name, fault := range tests {
-		t.Run(name, func(t *testing.T) {
-			server, url := serve(t, fake.Config{})
-			driver := open(t, config(url))
-			server.Fault(always(fake.Insert, fault))
-			began := time.Now()
-			for range 10 {
-				body := objectstore.NewBody(data)
-				err := driver.Put(t.Context(), "k", body, checksum(data))
-				body.Revoke()
-				data[0]++ // ours again; the race detector watches
-				assert.Equal(t, walstorage.ErrUnavailable, walstorage.KindOf(err), "%v", err)
-			}
-			assert.Less(t, time.Since(began), 5*time.Second)
-			assert.Empty(t, server.Keys(bucket))
-		})
-	}
+	const size = drivertest.EarlyBytes
+	drivertest.EarlyAnswers(t, subject(), []drivertest.Early{
+		{Answer: drivertest.Fault{Status: 503}, Kind: walstorage.ErrUnavailable},
+		{Answer: drivertest.Fault{Document: fmt.Sprintf(`{"name":"k","size":"%d"}`, size)}, Kind: walstorage.ErrUnavailable},
+		{Answer: drivertest.Fault{Document: fmt.Sprintf(`{"name":"k","size":"%d","crc32c":%q}`, size, encoded(make([]byte, size)))}, Kind: walstorage.ErrUnavailable},
+	})
 }
 
 // J7: a server that is down is unavailable, and its coming back is noticed.
-func TestConnectionRefused(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		server, network, c := inMemory(t, fake.Config{})
-		manager, id := manage(t, c), segment(t)
-		network.Refuse(true)
-		time.AfterFunc(3*time.Second, func() { network.Refuse(false) })
-		require.NoError(t, manager.UploadSegment(t.Context(), id, []byte("data")))
-		assert.Equal(t, 1, server.Count(fake.Insert))
-	})
-}
+func TestConnectionRefused(t *testing.T) { drivertest.ConnectionRefused(t, subject()) }
 
 // W8: a context that has ended ends the call with its own error, whatever the operation.
-func TestContexts(t *testing.T) {
-	for op, call := range operations {
-		t.Run(op, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				server, _, c := inMemory(t, fake.Config{})
-				server.Store(bucket, "there", []byte("data"))
-				driver := open(t, c)
-				server.Fault(always(op, fake.Fault{Wait: make(chan struct{})}))
-
-				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-				defer cancel()
-				assert.Equal(t, context.DeadlineExceeded, unbatched(call(ctx, driver)))
-				assert.Equal(t, context.DeadlineExceeded, unbatched(call(ctx, driver)), "no request once it has ended")
-				assert.Equal(t, 1, server.Count(op))
-			})
-		})
-	}
-}
+func TestContexts(t *testing.T) { drivertest.Contexts(t, subject()) }
 
 // W12: a driver that is closed says so.
-func TestClosed(t *testing.T) {
-	_, url := serve(t, fake.Config{})
-	driver := open(t, config(url))
-	require.NoError(t, driver.Close())
-	for op, call := range operations {
-		assert.Equal(t, walstorage.ErrClosed, walstorage.KindOf(unbatched(call(t.Context(), driver))), op)
-	}
-	assert.Equal(t, walstorage.ErrClosed, walstorage.KindOf(driver.Warm(t.Context())))
-}
+func TestClosed(t *testing.T) { drivertest.Closed(t, subject()) }

@@ -2,8 +2,6 @@ package gcs_test
 
 import (
 	"context"
-	"crypto/rand"
-	"net/http/httptest"
 	"testing"
 	"time"
 
@@ -11,13 +9,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/walhop/walhop/gcs"
+	"github.com/walhop/walhop/internal/drivertest"
+	"github.com/walhop/walhop/internal/fakes/faulty"
 	fake "github.com/walhop/walhop/internal/fakes/gcs"
 	"github.com/walhop/walhop/internal/fakes/pipenet"
-	"github.com/walhop/walhop/walstorage"
 	"github.com/walhop/walhop/walstorage/objectstore"
 )
 
-const bucket = "segments"
+const bucket = drivertest.Bucket
 
 // What may appear in no error text.
 const (
@@ -40,10 +39,7 @@ func with(p auth.TokenProvider) *auth.Credentials {
 func serve(tb testing.TB, cfg fake.Config) (*fake.Server, string) {
 	cfg.Buckets = append(cfg.Buckets, bucket)
 	server := fake.New(cfg)
-	listening := httptest.NewServer(server)
-	tb.Cleanup(listening.Close)
-	tb.Cleanup(server.Close)
-	return server, listening.URL
+	return server, drivertest.Serve(tb, server)
 }
 
 // config is a configuration for the fake at that address.
@@ -65,32 +61,20 @@ func open(tb testing.TB, cfg gcs.Config) *gcs.Driver {
 func inMemory(tb testing.TB, cfg fake.Config) (*fake.Server, *pipenet.Server, gcs.Config) {
 	cfg.Buckets = append(cfg.Buckets, bucket)
 	server := fake.New(cfg)
-	network := pipenet.Serve(server)
-	tb.Cleanup(network.Close)
-	tb.Cleanup(server.Close)
+	network := drivertest.ServePipes(tb, server)
 	c := config("http://fake.invalid")
 	c.HTTPClient = network.Client()
 	return server, network, c
 }
 
-// faults gives each request of an operation the fault of its number; those beyond have none.
-func faults(op string, script ...fake.Fault) func(fake.Request) fake.Fault {
-	return func(r fake.Request) fake.Fault {
-		if r.Op == op && r.Number <= len(script) {
-			return script[r.Number-1]
-		}
-		return fake.Fault{}
-	}
-}
-
-// always gives every request of an operation one fault.
-func always(op string, fault fake.Fault) func(fake.Request) fake.Fault {
-	return func(r fake.Request) fake.Fault {
-		if r.Op == op {
-			return fault
-		}
-		return fake.Fault{}
-	}
+// serveTLS starts a fake over TLS, and a client that trusts it.
+func serveTLS(tb testing.TB, cfg fake.Config) (*fake.Server, gcs.Config) {
+	cfg.Buckets = append(cfg.Buckets, bucket)
+	server := fake.New(cfg)
+	url, client := drivertest.ServeTLS(tb, server)
+	c := config(url)
+	c.HTTPClient = client
+	return server, c
 }
 
 func manage(tb testing.TB, c gcs.Config) *objectstore.Manager {
@@ -100,15 +84,52 @@ func manage(tb testing.TB, c gcs.Config) *objectstore.Manager {
 	return manager
 }
 
-func segment(tb testing.TB) walstorage.SegmentID {
-	id, err := walstorage.NewSegmentID(1, 0, time.Now(), rand.Reader)
-	require.NoError(tb, err)
-	return id
+// subject is the driver on its fake.
+func subject() drivertest.Subject[fake.Fault] {
+	return drivertest.Subject[fake.Fault]{
+		Put: fake.Insert, Get: fake.Read, Stat: fake.Get, List: fake.List, Warm: fake.List,
+		Operations: operations,
+		Busy:       "backendError", Refused: "forbidden", NoBucket: "notFound",
+		Fault: func(f drivertest.Fault) fake.Fault {
+			return fake.Fault{
+				Status: f.Status, Reason: f.Code, RetryAfter: f.RetryAfter, Document: f.Document,
+				Delay: f.Delay, Wait: f.Wait, Early: f.Early, ReadOn: f.ReadOn, Drop: f.Drop, DropAfter: f.DropAfter, After: f.After,
+				Truncate: f.Truncate, Cut: f.Cut, StallAfter: f.StallAfter, Flip: f.Flip, IgnoreRange: f.IgnoreRange, ContentRange: f.ContentRange,
+			}
+		},
+		Content: func(r faulty.Request) []byte { return fake.Request{Request: r}.Media() },
+		Pipes: func(tb testing.TB, page int) drivertest.Place[fake.Fault] {
+			server, network, c := inMemory(tb, fake.Config{PageSize: page})
+			return place(server, network, c)
+		},
+		Sockets: func(tb testing.TB) drivertest.Place[fake.Fault] {
+			server, url := serve(tb, fake.Config{})
+			return place(server, nil, config(url))
+		},
+		TLS: func(tb testing.TB) drivertest.Place[fake.Fault] {
+			server, c := serveTLS(tb, fake.Config{})
+			return place(server, nil, c)
+		},
+	}
 }
 
-// key is the segment's key under config.
-func key(tb testing.TB, id walstorage.SegmentID) string {
-	keys, err := walstorage.NewKeys("", "c")
-	require.NoError(tb, err)
-	return keys.Key(id)
+// place is a running fake, and c what reaches it.
+func place(server *fake.Server, network *pipenet.Server, c gcs.Config) drivertest.Place[fake.Fault] {
+	with := func(options drivertest.Options) gcs.Config {
+		c := c
+		c.StallTimeout, c.ResponseHeaderTimeout = options.StallTimeout, options.ResponseHeaderTimeout
+		c.Store.MaxAttempts = options.MaxAttempts
+		if options.AttemptTimeout > 0 {
+			c.Store.AttemptTimeout = options.AttemptTimeout
+		}
+		if options.HTTPClient != nil || options.Own {
+			c.HTTPClient = options.HTTPClient
+		}
+		return c
+	}
+	return drivertest.Place[fake.Fault]{
+		Fake: server, Network: network,
+		Driver:  func(tb testing.TB, options drivertest.Options) objectstore.Driver { return open(tb, with(options)) },
+		Manager: func(tb testing.TB, options drivertest.Options) *objectstore.Manager { return manage(tb, with(options)) },
+	}
 }

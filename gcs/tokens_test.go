@@ -25,6 +25,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/walhop/walhop/internal/drivertest"
 	fake "github.com/walhop/walhop/internal/fakes/gcs"
 	"github.com/walhop/walhop/walstorage"
 )
@@ -78,7 +79,7 @@ func TestRefusedToken(t *testing.T) {
 	for hour := int64(1); hour <= 3; hour++ {
 		server.Fault(refusing(func(token string) bool { return token == fmt.Sprintf("planted-token-%d", hour) }))
 		for range 3 {
-			require.NoError(t, manager.UploadSegment(t.Context(), segment(t), []byte("data")))
+			require.NoError(t, manager.UploadSegment(t.Context(), drivertest.Segment(t), []byte("data")))
 		}
 		assert.Equal(t, hour+1, tokens.asked.Load())
 	}
@@ -93,13 +94,13 @@ func TestTokensThatAreAlwaysRefused(t *testing.T) {
 	manager := manage(t, c)
 	server.Fault(refusing(func(string) bool { return true }))
 	for n := range 3 {
-		err := manager.UploadSegment(t.Context(), segment(t), []byte("data"))
+		err := manager.UploadSegment(t.Context(), drivertest.Segment(t), []byte("data"))
 		assert.Equal(t, walstorage.ErrAccessDenied, walstorage.KindOf(err))
 		assert.NotContains(t, err.Error(), "planted")
 		assert.Equal(t, n+2, server.Count(fake.Insert), "two requests the first time, and then one each")
 	}
 	server.Fault(nil)
-	assert.NoError(t, manager.UploadSegment(t.Context(), segment(t), []byte("data")), "and when the service thinks better of it")
+	assert.NoError(t, manager.UploadSegment(t.Context(), drivertest.Segment(t), []byte("data")), "and when the service thinks better of it")
 }
 
 // A token is renewed before it ends, by one caller; the others go on with the old one meanwhile. If there is no new one it
@@ -226,7 +227,7 @@ func TestNoToken(t *testing.T) {
 				c.Credentials = with(&numbered{err: func(int64) error { return test.err }})
 			}
 			c.Store.MaxAttempts = 1
-			err := manage(t, c).UploadSegment(t.Context(), segment(t), []byte("data"))
+			err := manage(t, c).UploadSegment(t.Context(), drivertest.Segment(t), []byte("data"))
 			assert.Equal(t, test.kind, walstorage.KindOf(err), "%v", err)
 			assert.ErrorContains(t, err, "no token")
 			assert.NotContains(t, err.Error(), "planted")
@@ -296,7 +297,7 @@ func TestApplicationDefaultCredentials(t *testing.T) {
 		status.Store(code)
 		// The SDK asks a few times by itself for 503, each time a little later.
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-		err := manage(t, c).UploadSegment(ctx, segment(t), []byte("data"))
+		err := manage(t, c).UploadSegment(ctx, drivertest.Segment(t), []byte("data"))
 		cancel()
 		assert.Equal(t, kind, walstorage.KindOf(err), "%d: %v", code, err)
 		for line := range strings.Lines(secret) {
@@ -305,5 +306,5 @@ func TestApplicationDefaultCredentials(t *testing.T) {
 	}
 	assert.Empty(t, server.Requests())
 	status.Store(200)
-	require.NoError(t, manage(t, c).UploadSegment(t.Context(), segment(t), []byte("data")))
+	require.NoError(t, manage(t, c).UploadSegment(t.Context(), drivertest.Segment(t), []byte("data")))
 }

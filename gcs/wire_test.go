@@ -1,42 +1,17 @@
 package gcs_test
 
 import (
-	"context"
 	"encoding/json"
-	"fmt"
-	"io"
-	"log"
-	"net"
-	"net/http"
 	"net/http/httptest"
-	"slices"
-	"sync"
-	"sync/atomic"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/walhop/walhop/gcs"
+	"github.com/walhop/walhop/internal/drivertest"
 	fake "github.com/walhop/walhop/internal/fakes/gcs"
-	"github.com/walhop/walhop/walstorage"
 	"github.com/walhop/walhop/walstorage/objectstore"
 )
-
-// serveTLS starts a fake over TLS, and a client that trusts it.
-func serveTLS(t *testing.T, cfg fake.Config) (*fake.Server, gcs.Config) {
-	cfg.Buckets = append(cfg.Buckets, bucket)
-	server := fake.New(cfg)
-	listening := httptest.NewUnstartedServer(server)
-	listening.Config.ErrorLog = log.New(io.Discard, "", 0)
-	listening.StartTLS()
-	t.Cleanup(listening.Close)
-	c := config(listening.URL)
-	c.HTTPClient = listening.Client()
-	return server, c
-}
 
 // allowed are the headers that a request may have, by operation.
 func allowed(op string) []string {
@@ -62,7 +37,7 @@ func TestWireFormOverTLS(t *testing.T) {
 		}
 		before := len(server.Requests())
 
-		require.NoError(t, driver.Put(t.Context(), name, objectstore.NewBody(data), checksum(data)))
+		require.NoError(t, driver.Put(t.Context(), name, objectstore.NewBody(data), drivertest.Checksum(data)))
 
 		requests := server.Requests()[before:]
 		require.Len(t, requests, 1, "one request for an upload")
@@ -80,15 +55,13 @@ func TestWireFormOverTLS(t *testing.T) {
 		}, metadata)
 		assert.Equal(t, []string{"chunked"}, r.TransferEncoding, "sent as it is read")
 		assert.Equal(t, token, r.Token())
-		for header := range r.Header {
-			assert.Contains(t, allowed(r.Op), header)
-		}
+		drivertest.Headers(t, r.Op, r.Header, allowed(r.Op), nil)
 	}
 }
 
 // encoded is a checksum as the service writes it.
 func encoded(data []byte) string {
-	sum := checksum(data)
+	sum := drivertest.Checksum(data)
 	text, _ := json.Marshal([]byte{byte(sum >> 24), byte(sum >> 16), byte(sum >> 8), byte(sum)})
 	return string(text[1 : len(text)-1])
 }
@@ -105,7 +78,7 @@ func TestWireFormOfTheOtherOperations(t *testing.T) {
 	object, err := driver.Stat(t.Context(), "a/1")
 	require.NoError(t, err)
 	assert.Equal(t, int64(10), object.Size)
-	assert.Equal(t, checksum([]byte("0123456789")), object.CRC32C)
+	assert.Equal(t, drivertest.Checksum([]byte("0123456789")), object.CRC32C)
 	page, next, err := driver.List(t.Context(), "a/", "")
 	require.NoError(t, err)
 	require.Len(t, page, 1)
@@ -123,9 +96,7 @@ func TestWireFormOfTheOtherOperations(t *testing.T) {
 		assert.Equal(t, "HTTP/1.1", r.Proto)
 		assert.False(t, r.XML)
 		assert.Equal(t, token, r.Token())
-		for header := range r.Header {
-			assert.Contains(t, allowed(r.Op), header, r.Op)
-		}
+		drivertest.Headers(t, r.Op, r.Header, allowed(r.Op), nil)
 	}
 	assert.Equal(t, "bytes=3-6", requests[0].Header.Get("Range"))
 	assert.Equal(t, "gzip", requests[0].Header.Get("Accept-Encoding"), "bytes come back as they were put (K6)")
@@ -140,7 +111,7 @@ func TestGzipStaysGzip(t *testing.T) {
 	_, url := serve(t, fake.Config{})
 	driver := open(t, config(url))
 	data := []byte{0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 3, 1, 0, 0, 0xff, 0xff, 0, 0, 0, 0, 0, 0, 0, 0}
-	require.NoError(t, driver.Put(t.Context(), "k", objectstore.NewBody(data), checksum(data)))
+	require.NoError(t, driver.Put(t.Context(), "k", objectstore.NewBody(data), drivertest.Checksum(data)))
 	dst := make([]byte, len(data))
 	require.NoError(t, driver.Get(t.Context(), "k", 0, dst))
 	assert.Equal(t, data, dst)
@@ -148,7 +119,7 @@ func TestGzipStaysGzip(t *testing.T) {
 	assert.Equal(t, data[5:12], dst[:7])
 	object, err := driver.Stat(t.Context(), "k")
 	require.NoError(t, err)
-	assert.Equal(t, checksum(data), object.CRC32C)
+	assert.Equal(t, drivertest.Checksum(data), object.CRC32C)
 }
 
 // The variable that the SDK takes an emulator's address from changes nothing: what is configured counts.
@@ -166,126 +137,32 @@ func TestEmulatorVariableHasNoEffect(t *testing.T) {
 // were open at once.
 func TestOwnTransport(t *testing.T) {
 	server := fake.New(fake.Config{Buckets: []string{bucket}})
-	var connections atomic.Int64
-	listening := httptest.NewUnstartedServer(server)
-	listening.Config.ConnState = func(_ net.Conn, state http.ConnState) {
-		if state == http.StateNew {
-			connections.Add(1)
-		}
-	}
-	listening.Config.Protocols = new(http.Protocols)
-	listening.Config.Protocols.SetHTTP1(true)
-	listening.Config.Protocols.SetUnencryptedHTTP2(true)
-	listening.Start()
-	t.Cleanup(listening.Close)
-
-	// Fifty requests at once, twice: the second time no connection is opened, where net/http's two idle ones would not do.
-	driver := open(t, config(listening.URL))
-	arrived, gate := make(chan struct{}, 50), make(chan struct{})
-	var first int64
-	for round := range 2 {
-		server.Fault(func(fake.Request) fake.Fault {
-			arrived <- struct{}{}
-			return fake.Fault{Wait: gate}
-		})
-		var all sync.WaitGroup
-		for i := range 50 {
-			all.Go(func() {
-				data := []byte{byte(i)}
-				assert.NoError(t, driver.Put(t.Context(), fmt.Sprintf("%d/%d", round, i), objectstore.NewBody(data), checksum(data)))
-			})
-		}
-		for range 50 {
-			<-arrived
-		}
-		close(gate)
-		all.Wait()
-		gate = make(chan struct{})
-		if round == 0 {
-			first = connections.Load()
-			assert.Equal(t, int64(50), first)
-		}
-	}
-	assert.Equal(t, first, connections.Load())
-	for _, r := range server.Requests() {
-		assert.Equal(t, "HTTP/1.1", r.Proto)
-	}
+	drivertest.OwnTransport(t, subject(), server, func(listening *httptest.Server) objectstore.Driver {
+		drivertest.PlainHTTP2(listening)
+		return open(t, config(listening.URL))
+	})
 }
 
 // J25: a connection that the server has closed while nobody looked is nobody's concern.
 func TestClosedKeepAlive(t *testing.T) {
-	server := fake.New(fake.Config{Buckets: []string{bucket}})
-	listening := httptest.NewServer(server)
-	t.Cleanup(listening.Close)
-	driver := open(t, config(listening.URL))
-	server.Store(bucket, "there", []byte("data"))
-	for range 20 {
-		assert.NoError(t, driver.Get(t.Context(), "there", 0, make([]byte, 4)))
-		listening.CloseClientConnections()
-		_, err := driver.Stat(t.Context(), "there")
-		assert.NoError(t, err)
-		listening.CloseClientConnections()
-	}
+	drivertest.ClosedKeepAlive(t, fake.New(fake.Config{Buckets: []string{bucket}}),
+		func(url string) *objectstore.Manager { return manage(t, config(url)) })
 }
+
+// J13: an answer that does not begin in time is none, with the package's own client.
+func TestResponseHeaderTimeout(t *testing.T) { drivertest.ResponseHeaderTimeout(t, subject()) }
 
 // A certificate that nobody trusts is reported and not tried again: no time mends it.
-func TestUntrustedCertificate(t *testing.T) {
-	server, c := serveTLS(t, fake.Config{})
-	c.HTTPClient = nil
-	err := manage(t, c).UploadSegment(t.Context(), segment(t), []byte("data"))
-	require.Error(t, err)
-	assert.NoError(t, walstorage.KindOf(err))
-	assert.ErrorContains(t, err, "certificate")
-	assert.Empty(t, server.Requests())
-}
+func TestUntrustedCertificate(t *testing.T) { drivertest.UntrustedCertificate(t, subject()) }
 
-// Warm opens connections that the first uploads then use.
+// Warm opens connections that the first uploads then use, and asks for one object at most.
 func TestWarm(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		server, network, c := inMemory(t, fake.Config{})
-		driver := open(t, c)
-		server.Fault(always(fake.List, fake.Fault{Delay: time.Millisecond})) // so that they are under way at once
-		require.NoError(t, driver.Warm(t.Context()))
-		warm := network.Dialled()
-		assert.Equal(t, 8, warm)
-		assert.Equal(t, "1", server.Requests()[0].Query.Get("maxResults"))
-		var all sync.WaitGroup
-		for i := range 8 {
-			all.Go(func() {
-				data := []byte{byte(i)}
-				assert.NoError(t, driver.Put(t.Context(), fmt.Sprint(i), objectstore.NewBody(data), checksum(data)))
-			})
-		}
-		all.Wait()
-		assert.Equal(t, warm, network.Dialled())
+	drivertest.Warm(t, subject())
 
-		for status, kind := range map[int]error{403: walstorage.ErrAccessDenied, 404: walstorage.ErrBucketNotFound, 503: walstorage.ErrUnavailable} {
-			server.Fault(always(fake.List, fake.Fault{Status: status, Reason: "any"}))
-			assert.Equal(t, kind, walstorage.KindOf(driver.Warm(t.Context())))
-		}
-	})
+	server, url := serve(t, fake.Config{})
+	require.NoError(t, open(t, config(url)).Warm(t.Context()))
+	assert.Equal(t, "1", server.Requests()[0].Query.Get("maxResults"))
 }
 
 // H10: what the caller's context carries reaches the transport.
-func TestContextValues(t *testing.T) {
-	type valueKey struct{}
-	server, url := serve(t, fake.Config{})
-	server.Store(bucket, "there", []byte("data"))
-	c := config(url)
-	base := &http.Transport{}
-	t.Cleanup(base.CloseIdleConnections)
-	var mu sync.Mutex
-	var seen []any
-	c.HTTPClient = &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
-		mu.Lock()
-		seen = append(seen, r.Context().Value(valueKey{}))
-		mu.Unlock()
-		return base.RoundTrip(r)
-	})}
-	driver := open(t, c)
-	ctx := context.WithValue(t.Context(), valueKey{}, "value")
-	for op, call := range operations {
-		assert.NoError(t, call(ctx, driver), op)
-	}
-	assert.Equal(t, slices.Repeat([]any{"value"}, len(operations)), seen)
-}
+func TestContextValues(t *testing.T) { drivertest.ContextValues(t, subject()) }

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/walhop/walhop/internal/drivertest"
 	fake "github.com/walhop/walhop/internal/fakes/s3"
 	"github.com/walhop/walhop/s3"
 	"github.com/walhop/walhop/walstorage"
@@ -56,9 +57,9 @@ func TestExpiredCredentials(t *testing.T) {
 				keys := &provider{}
 				c := config(url)
 				c.Credentials = keys
-				manager, id := manage(t, c), segment(t)
+				manager, id := manage(t, c), drivertest.Segment(t)
 				if op == "stat" {
-					server.Store(bucket, key(t, id), []byte("data"))
+					server.Store(bucket, drivertest.Key(t, id), []byte("data"))
 				}
 				server.Fault(refusing(code, func(key string) bool { return key == "KEY1" }))
 
@@ -87,7 +88,7 @@ func TestCredentialsThatAreAlwaysExpired(t *testing.T) {
 	manager := manage(t, c)
 	server.Fault(refusing("ExpiredToken", func(string) bool { return true }))
 
-	err := manager.UploadSegment(t.Context(), segment(t), []byte("data"))
+	err := manager.UploadSegment(t.Context(), drivertest.Segment(t), []byte("data"))
 
 	assert.Equal(t, walstorage.ErrAccessDenied, walstorage.KindOf(err), "%v", err)
 	var signed []string
@@ -97,7 +98,7 @@ func TestCredentialsThatAreAlwaysExpired(t *testing.T) {
 	assert.Equal(t, []string{"KEY1", "KEY2"}, signed)
 
 	server.Fault(nil)
-	require.NoError(t, manager.UploadSegment(t.Context(), segment(t), []byte("data")), "it comes back by itself")
+	require.NoError(t, manager.UploadSegment(t.Context(), drivertest.Segment(t), []byte("data")), "it comes back by itself")
 }
 
 // Uploads that meet the expiry all at once all succeed, with one refresh.
@@ -117,7 +118,7 @@ func TestExpiryOfManyAtOnce(t *testing.T) {
 		var all sync.WaitGroup
 		errs := make([]error, 50)
 		for i := range errs {
-			all.Go(func() { errs[i] = manager.UploadSegment(t.Context(), segment(t), []byte{byte(i)}) })
+			all.Go(func() { errs[i] = manager.UploadSegment(t.Context(), drivertest.Segment(t), []byte{byte(i)}) })
 		}
 		synctest.Wait() // all are on their way with the first key
 		close(gate)
@@ -134,13 +135,13 @@ func TestClockSkew(t *testing.T) {
 		server, url := serve(t, fake.Config{Skew: skew})
 		manager := manage(t, config(url))
 		for n := range 3 {
-			err := manager.UploadSegment(t.Context(), segment(t), []byte("data"))
+			err := manager.UploadSegment(t.Context(), drivertest.Segment(t), []byte("data"))
 			assert.Equal(t, walstorage.ErrAccessDenied, walstorage.KindOf(err), "%v", err)
 			assert.ErrorContains(t, err, "RequestTimeTooSkewed")
 			assert.Equal(t, n+1, server.Count("PutObject"))
 		}
 		server.SetSkew(0)
-		require.NoError(t, manager.UploadSegment(t.Context(), segment(t), []byte("data")))
+		require.NoError(t, manager.UploadSegment(t.Context(), drivertest.Segment(t), []byte("data")))
 		assert.Equal(t, 4, server.Count("PutObject"))
 	}
 }
@@ -157,7 +158,7 @@ func TestNoCredentials(t *testing.T) {
 	server, url := serve(t, fake.Config{})
 	c := config(url)
 	c.Credentials = failing{}
-	err := manage(t, c).UploadSegment(t.Context(), segment(t), []byte("data"))
+	err := manage(t, c).UploadSegment(t.Context(), drivertest.Segment(t), []byte("data"))
 	assert.Equal(t, walstorage.ErrAccessDenied, walstorage.KindOf(err), "%v", err)
 	assert.NotContains(t, err.Error(), secretKey)
 	assert.Empty(t, server.Requests())
@@ -191,7 +192,7 @@ func TestNoSecretInAnError(t *testing.T) {
 		if status == 500 {
 			cancel()
 		}
-		err := manager.UploadSegment(ctx, segment(t), []byte("data"))
+		err := manager.UploadSegment(ctx, drivertest.Segment(t), []byte("data"))
 		cancel()
 		require.Error(t, err)
 		for _, secret := range []string{accessKey, secretKey, sessionToken, "Signature="} {
@@ -203,7 +204,7 @@ func TestNoSecretInAnError(t *testing.T) {
 // A ready client is used with its endpoint and its keys, and without its retries; it stays as it was.
 func TestReadyClient(t *testing.T) {
 	server, url := serve(t, fake.Config{})
-	server.Fault(always("PutObject", fake.Fault{Status: 503, Code: "SlowDown"}))
+	server.Always("PutObject", fake.Fault{Status: 503, Code: "SlowDown"})
 	keys := &provider{}
 	ready := sdk.New(sdk.Options{Region: "eu-central-1", BaseEndpoint: &url, UsePathStyle: true, Credentials: keys})
 	driver := open(t, s3.Config{Bucket: bucket, Client: ready})

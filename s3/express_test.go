@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/walhop/walhop/internal/drivertest"
 	fake "github.com/walhop/walhop/internal/fakes/s3"
 	"github.com/walhop/walhop/s3"
 	"github.com/walhop/walhop/walstorage"
@@ -39,7 +40,7 @@ func TestDirectoryBucket(t *testing.T) {
 		manager := manage(t, c)
 		want := map[walstorage.SegmentID]bool{}
 		for i := range 10 {
-			id := segment(t)
+			id := drivertest.Segment(t)
 			want[id] = true
 			require.NoError(t, manager.UploadSegment(t.Context(), id, fmt.Append(nil, "segment ", i)))
 			require.NoError(t, manager.UploadSegment(t.Context(), id, fmt.Append(nil, "segment ", i)), "the same bytes again")
@@ -53,7 +54,7 @@ func TestDirectoryBucket(t *testing.T) {
 		for info, err := range manager.ListSegments(t.Context(), walstorage.ListOptions{}) {
 			require.NoError(t, err)
 			got[info.ID] = true
-			order = append(order, key(t, info.ID))
+			order = append(order, drivertest.Key(t, info.ID))
 		}
 		assert.Equal(t, want, got)
 		assert.NotEqual(t, server.Keys(directoryBucket), order, "the fake does sort: the test proves nothing")
@@ -84,7 +85,7 @@ func TestWarmBeforeTheFirstUpload(t *testing.T) {
 				if directory {
 					c.Bucket, sessions = directoryBucket, 1
 				}
-				server.Fault(always("HeadBucket", fake.Fault{Delay: time.Millisecond})) // so that they are under way at once
+				server.Always("HeadBucket", fake.Fault{Delay: time.Millisecond}) // so that they are under way at once
 				manager := manage(t, c)
 
 				require.NoError(t, manager.Warm(t.Context()))
@@ -92,11 +93,11 @@ func TestWarmBeforeTheFirstUpload(t *testing.T) {
 				require.Equal(t, sessions, server.Count("CreateSession"))
 				warm := network.Dialled()
 				require.Equal(t, 8, warm)
-				require.NoError(t, manager.UploadSegment(t.Context(), segment(t), []byte("data")))
+				require.NoError(t, manager.UploadSegment(t.Context(), drivertest.Segment(t), []byte("data")))
 				assert.Equal(t, sessions, server.Count("CreateSession"))
 				assert.Equal(t, warm, network.Dialled())
 
-				server.Fault(always("HeadBucket", fake.Fault{Status: 403}))
+				server.Always("HeadBucket", fake.Fault{Status: 403})
 				assert.ErrorIs(t, manager.Warm(t.Context()), walstorage.ErrAccessDenied)
 			})
 		})
@@ -110,7 +111,7 @@ func TestSessionIsRenewed(t *testing.T) {
 		server, c := express(t)
 		manager := manage(t, c)
 		for range 60 {
-			require.NoError(t, manager.UploadSegment(t.Context(), segment(t), []byte("data")))
+			require.NoError(t, manager.UploadSegment(t.Context(), drivertest.Segment(t), []byte("data")))
 			time.Sleep(time.Minute)
 		}
 		assert.Equal(t, 60, server.Count("PutObject"))
@@ -124,14 +125,14 @@ func TestSessionEndsEarly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server, c := express(t)
 		manager := manage(t, c)
-		require.NoError(t, manager.UploadSegment(t.Context(), segment(t), []byte("data")))
+		require.NoError(t, manager.UploadSegment(t.Context(), drivertest.Segment(t), []byte("data")))
 		server.Fault(func(r fake.Request) fake.Fault {
 			if r.Header.Get("X-Amz-S3session-Token") == "session-1" {
 				return fake.Fault{Status: 400, Code: "ExpiredToken"}
 			}
 			return fake.Fault{}
 		})
-		require.NoError(t, manager.UploadSegment(t.Context(), segment(t), []byte("data")))
+		require.NoError(t, manager.UploadSegment(t.Context(), drivertest.Segment(t), []byte("data")))
 		assert.Equal(t, 2, server.Count("CreateSession"))
 	})
 }
@@ -143,7 +144,7 @@ func TestZonalEndpoint(t *testing.T) {
 		hosts := map[string]string{}
 		c := s3.Config{
 			Bucket: name, Region: "eu-central-1", Credentials: keys(),
-			HTTPClient: &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+			HTTPClient: &http.Client{Transport: drivertest.RoundTrip(func(r *http.Request) (*http.Response, error) {
 				answer := &http.Response{StatusCode: 200, Header: http.Header{"Etag": {`"x"`}}, Body: http.NoBody, Request: r}
 				if r.URL.Query().Has("session") {
 					hosts["CreateSession"] = r.URL.Host
@@ -185,7 +186,7 @@ func TestExpiryWhenASessionIsMade(t *testing.T) {
 		c.Bucket, c.Credentials = directoryBucket, keys
 		manager := manage(t, c)
 		server.Fault(refusing("ExpiredToken", func(key string) bool { return key == "KEY1" }))
-		require.NoError(t, manager.UploadSegment(t.Context(), segment(t), []byte("data")))
+		require.NoError(t, manager.UploadSegment(t.Context(), drivertest.Segment(t), []byte("data")))
 		assert.Equal(t, int64(2), keys.asked.Load())
 		assert.Equal(t, 2, server.Count("CreateSession"))
 	})
@@ -212,7 +213,7 @@ func TestSessionThatCannotBeMade(t *testing.T) {
 				}
 				server, c := express(t)
 				driver := open(t, c)
-				server.Fault(always("CreateSession", test.fault))
+				server.Always("CreateSession", test.fault)
 
 				err := operations["PutObject"](t.Context(), driver)
 

@@ -138,11 +138,11 @@ func TestProviderCodes(t *testing.T) {
 			c := config(url)
 			c.Provider = provider
 			driver := open(t, c)
-			server.Fault(always("PutObject", fake.Fault{Status: test.status, Code: test.code}))
+			server.Always("PutObject", fake.Fault{Status: test.status, Code: test.code})
 			assert.Equal(t, test.kind, walstorage.KindOf(operations["PutObject"](t.Context(), driver)), "%s with %q", test.code, provider)
 		}
 	}
-	server.Fault(always("DeleteObjects", fake.Fault{Keys: map[string]string{"k": "SlowDownWrite"}}))
+	server.Always("DeleteObjects", fake.Fault{Keys: map[string]string{"k": "SlowDownWrite"}})
 	err := operations["DeleteObjects"](t.Context(), open(t, config(url)))
 	assert.ErrorIs(t, err, walstorage.ErrUnavailable)
 }

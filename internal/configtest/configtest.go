@@ -100,3 +100,15 @@ func (table Table[C]) incomplete() (problems []string) {
 	}
 	return problems
 }
+
+// First opens valid with the first of the changes to each field, which has to be refused, and gives what does so by the
+// last part of the field's name.
+func First[C any](valid C, wrong map[string][]func(config *C), open func(config C) error) map[string]func() error {
+	fields := map[string]func() error{}
+	for field, changes := range wrong {
+		config := valid
+		changes[0](&config)
+		fields[field[strings.LastIndex(field, ".")+1:]] = func() error { return open(config) }
+	}
+	return fields
+}

@@ -67,11 +67,48 @@ func (s *Script[R, F, P]) Fault(fault func(R) F) {
 	s.fault = fault
 }
 
+// Choose is Fault for who looks at nothing that a protocol names.
+func (s *Script[R, F, P]) Choose(fault func(Request) F) {
+	s.Fault(func(r R) F { return fault(*P(&r).common()) })
+}
+
+// Faults gives each request of an operation the fault of its number; those beyond have none, nor have those of other
+// operations.
+func (s *Script[R, F, P]) Faults(op string, script ...F) {
+	s.Choose(func(r Request) (fault F) {
+		if r.Op == op && r.Number <= len(script) {
+			fault = script[r.Number-1]
+		}
+		return fault
+	})
+}
+
+// Always gives every request of an operation one fault, and those of others none.
+func (s *Script[R, F, P]) Always(op string, fault F) {
+	s.Choose(func(r Request) (chosen F) {
+		if r.Op == op {
+			chosen = fault
+		}
+		return chosen
+	})
+}
+
 // Requests returns what has come so far, in the order of coming.
 func (s *Script[R, F, P]) Requests() []R {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.requests)
+}
+
+// Came returns what has come so far, in the order of coming, without what a protocol names.
+func (s *Script[R, F, P]) Came() []Request {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	came := make([]Request, len(s.requests))
+	for i := range s.requests {
+		came[i] = *P(&s.requests[i]).common()
+	}
+	return came
 }
 
 // Count is the number of requests of an operation.

@@ -1,0 +1,32 @@
+package drivertest
+
+import (
+	"crypto/rand"
+	"hash/crc32"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/walhop/walhop/walstorage"
+)
+
+// Cluster is the cluster of the configurations.
+const Cluster = "c"
+
+// Checksum is the CRC-32C of the bytes.
+func Checksum(data []byte) uint32 { return crc32.Checksum(data, crc32.MakeTable(crc32.Castagnoli)) }
+
+// Segment is a new segment's id.
+func Segment(tb testing.TB) walstorage.SegmentID {
+	id, err := walstorage.NewSegmentID(1, 0, time.Now(), rand.Reader)
+	require.NoError(tb, err)
+	return id
+}
+
+// Key is the segment's key in the store.
+func Key(tb testing.TB, id walstorage.SegmentID) string {
+	keys, err := walstorage.NewKeys("", Cluster)
+	require.NoError(tb, err)
+	return keys.Key(id)
+}
