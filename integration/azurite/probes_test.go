@@ -17,6 +17,7 @@ import (
 	"net/url"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -36,7 +37,7 @@ func TestProbes(t *testing.T) {
 	t.Cleanup(store.Close)
 	transport := &http.Transport{}
 	t.Cleanup(transport.CloseIdleConnections)
-	integration.RunProbes(t, integration.Azurite, probes,
+	integration.RunProbes(t, integration.Azurite, append(integration.StoreProbes[prober](t, ofEveryStore), probes...),
 		prober{url: listening.URL, container: "segments", key: accountKey, client: &http.Client{Transport: transport}},
 		prober{url: address, container: newContainer(t, address), key: accountKey, client: &http.Client{Transport: transport}})
 }
@@ -226,35 +227,49 @@ func crc64Of(body string) string {
 
 var createOnly = header{"If-None-Match": "*"}
 
+// The requests of integration.Asker.
+
+func (p prober) Create(tb testing.TB, key, body string) string {
+	return p.put(tb, key, body, createOnly)
+}
+
+func (p prober) Overwrite(tb testing.TB, key, body string) string { return p.put(tb, key, body) }
+
+func (p prober) Read(tb testing.TB, key string, ranges ...string) string {
+	return p.get(tb, key, ranges...)
+}
+
+func (p prober) Remove(tb testing.TB, keys ...string) string { return p.delete(tb, keys...) }
+
+func (p prober) Page(tb testing.TB, prefix string, size int, token string) (page, next string) {
+	query := url.Values{"prefix": {prefix}}
+	if size > 0 {
+		query.Set("maxresults", strconv.Itoa(size))
+	}
+	if token != "" {
+		query.Set("marker", token)
+	}
+	return p.list(tb, query)
+}
+
+// ofEveryStore are the answers to the probes of what every store has.
+var ofEveryStore = map[string][]string{
+	"create-twice":        {"201", "409 BlobAlreadyExists", "409 BlobAlreadyExists", "200 one"},
+	"create-after-delete": {"201", "202", "201", "200 two"},
+	"overwrite":           {"201", "201", "200 two"},
+	"range":               {"206 0 bytes 0-0/10", "206 2345 bytes 2-5/10", "206 9 bytes 9-9/10", "206 0123456789 bytes 0-9/10", "206 89 bytes 8-9/10"},
+	"range-at-end":        {"416 InvalidRange"},
+	"range-beyond-end":    {"416 InvalidRange"},
+	"range-of-nothing":    {"200", "416 InvalidRange"},
+	"list-pages":          {"200 list-pages/a list-pages/b more", "200 list-pages/c list-pages/d more", "200 list-pages/e"},
+	"list-exact-page":     {"200 list-exact-page/a list-exact-page/b"},
+	"list-order":          {"200 list-order/a-b list-order/a.b list-order/a/b list-order/a0 list-order/b"},
+	"list-nothing":        {"200"},
+	"object-below-object": {"201", "201", "200 one", "200 two"},
+}
+
 // Each probe works on names that begin with its own, and leaves none.
 var probes = []integration.Probe[prober]{
-	{
-		Name: "create-twice", // the second is refused, whatever its bytes are, and the first stays
-		Want: []string{"201", "409 BlobAlreadyExists", "409 BlobAlreadyExists", "200 one"},
-		Run: func(tb testing.TB, p prober) []string {
-			key := "create-twice/a"
-			defer p.delete(tb, key)
-			return []string{p.put(tb, key, "one", createOnly), p.put(tb, key, "one", createOnly), p.put(tb, key, "two", createOnly), p.get(tb, key)}
-		},
-	},
-	{
-		Name: "create-after-delete",
-		Want: []string{"201", "202", "201", "200 two"},
-		Run: func(tb testing.TB, p prober) []string {
-			key := "create-after-delete/a"
-			defer p.delete(tb, key)
-			return []string{p.put(tb, key, "one", createOnly), p.delete(tb, key), p.put(tb, key, "two", createOnly), p.get(tb, key)}
-		},
-	},
-	{
-		Name: "overwrite",
-		Want: []string{"201", "201", "200 two"},
-		Run: func(tb testing.TB, p prober) []string {
-			key := "overwrite/a"
-			defer p.delete(tb, key)
-			return []string{p.put(tb, key, "one"), p.put(tb, key, "two"), p.get(tb, key)}
-		},
-	},
 	{
 		Name: "no-container",
 		Want: []string{
@@ -326,103 +341,6 @@ var probes = []integration.Probe[prober]{
 		},
 	},
 	{
-		Name: "range",
-		Want: []string{
-			"206 0 bytes 0-0/10", "206 2345 bytes 2-5/10", "206 9 bytes 9-9/10", "206 0123456789 bytes 0-9/10", "206 89 bytes 8-9/10",
-		},
-		Run: func(tb testing.TB, p prober) (got []string) {
-			key := "range/a"
-			defer p.delete(tb, key)
-			p.put(tb, key, "0123456789")
-			for _, value := range []string{"0-0", "2-5", "9-9", "0-9", "8-100"} {
-				got = append(got, p.get(tb, key, "bytes="+value))
-			}
-			return got
-		},
-	},
-	{
-		Name: "range-at-end",
-		Want: []string{"416 InvalidRange"},
-		Run: func(tb testing.TB, p prober) []string {
-			key := "range-at-end/a"
-			defer p.delete(tb, key)
-			p.put(tb, key, "0123456789")
-			return []string{p.get(tb, key, "bytes=10-10")}
-		},
-	},
-	{
-		Name: "range-beyond-end",
-		Want: []string{"416 InvalidRange"},
-		Run: func(tb testing.TB, p prober) []string {
-			key := "range-beyond-end/a"
-			defer p.delete(tb, key)
-			p.put(tb, key, "0123456789")
-			return []string{p.get(tb, key, "bytes=100-200")}
-		},
-	},
-	{
-		Name: "range-of-nothing",
-		Want: []string{"200", "416 InvalidRange"},
-		Run: func(tb testing.TB, p prober) []string {
-			key := "range-of-nothing/a"
-			defer p.delete(tb, key)
-			p.put(tb, key, "")
-			return []string{p.get(tb, key), p.get(tb, key, "bytes=0-0")}
-		},
-	},
-	{
-		Name: "list-pages",
-		Want: []string{"200 list-pages/a list-pages/b more", "200 list-pages/c list-pages/d more", "200 list-pages/e"},
-		Run: func(tb testing.TB, p prober) (got []string) {
-			keys := []string{"list-pages/e", "list-pages/b", "list-pages/a", "list-pages/d", "list-pages/c", "list-pages2/f"}
-			defer p.delete(tb, keys...)
-			for _, key := range keys {
-				p.put(tb, key, key)
-			}
-			query := url.Values{"prefix": {"list-pages/"}, "maxresults": {"2"}}
-			for range 3 {
-				page, marker := p.list(tb, query)
-				got = append(got, page)
-				query.Set("marker", marker)
-			}
-			return got
-		},
-	},
-	{
-		Name: "list-exact-page",
-		Want: []string{"200 list-exact-page/a list-exact-page/b"},
-		Run: func(tb testing.TB, p prober) []string {
-			keys := []string{"list-exact-page/a", "list-exact-page/b"}
-			defer p.delete(tb, keys...)
-			for _, key := range keys {
-				p.put(tb, key, key)
-			}
-			page, _ := p.list(tb, url.Values{"prefix": {"list-exact-page/"}, "maxresults": {"2"}})
-			return []string{page}
-		},
-	},
-	{
-		Name: "list-order",
-		Want: []string{"200 list-order/a-b list-order/a.b list-order/a/b list-order/a0 list-order/b"},
-		Run: func(tb testing.TB, p prober) []string {
-			keys := []string{"list-order/b", "list-order/a0", "list-order/a/b", "list-order/a.b", "list-order/a-b"}
-			defer p.delete(tb, keys...)
-			for _, key := range keys {
-				p.put(tb, key, key)
-			}
-			page, _ := p.list(tb, url.Values{"prefix": {"list-order/"}})
-			return []string{page}
-		},
-	},
-	{
-		Name: "list-nothing",
-		Want: []string{"200"},
-		Run: func(tb testing.TB, p prober) []string {
-			page, _ := p.list(tb, url.Values{"prefix": {"list-nothing/"}})
-			return []string{page}
-		},
-	},
-	{
 		Name: "batch",
 		Want: []string{"202", "2 times 202", "1 times 404 BlobNotFound", "404 BlobNotFound", "404 BlobNotFound"},
 		Run: func(tb testing.TB, p prober) []string {
@@ -435,12 +353,12 @@ var probes = []integration.Probe[prober]{
 	{
 		Name: "batch-256",
 		Want: []string{"202", "256 times 404 BlobNotFound"},
-		Run:  func(tb testing.TB, p prober) []string { return p.batch(tb, numbered("batch-256", 256)...) },
+		Run:  func(tb testing.TB, p prober) []string { return p.batch(tb, integration.Numbered("batch-256", 256)...) },
 	},
 	{
 		Name: "batch-257", // one part for all, without a number
 		Want: []string{"202", "1 times 400 ExceedsMaxBatchRequestCount"},
-		Run:  func(tb testing.TB, p prober) []string { return p.batch(tb, numbered("batch-257", 257)...) },
+		Run:  func(tb testing.TB, p prober) []string { return p.batch(tb, integration.Numbered("batch-257", 257)...) },
 	},
 	{
 		Name: "batch-in-no-container",
@@ -448,15 +366,6 @@ var probes = []integration.Probe[prober]{
 		Run: func(tb testing.TB, p prober) []string {
 			p.container = "walhop-none"
 			return p.batch(tb, "a")
-		},
-	},
-	{
-		Name: "object-below-object", // a name is no path
-		Want: []string{"201", "201", "200 one", "200 two"},
-		Run: func(tb testing.TB, p prober) []string {
-			above, below := "object-below-object/x", "object-below-object/x/y"
-			defer p.delete(tb, above, below)
-			return []string{p.put(tb, above, "one"), p.put(tb, below, "two"), p.get(tb, above), p.get(tb, below)}
 		},
 	},
 	{
@@ -476,13 +385,4 @@ var probes = []integration.Probe[prober]{
 			return []string{late.get(tb, "wrong-clock/a"), right.get(tb, "wrong-clock/a")}
 		},
 	},
-}
-
-// numbered makes n names.
-func numbered(name string, n int) []string {
-	names := make([]string, n)
-	for i := range names {
-		names[i] = fmt.Sprintf("%s/%d", name, i)
-	}
-	return names
 }

@@ -15,6 +15,7 @@ import (
 	"net/http/httptest"
 	"net/textproto"
 	"net/url"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -34,7 +35,7 @@ func TestProbes(t *testing.T) {
 	t.Cleanup(store.Close)
 	transport := &http.Transport{}
 	t.Cleanup(transport.CloseIdleConnections)
-	integration.RunProbes(t, integration.FakeGCS, probes,
+	integration.RunProbes(t, integration.FakeGCS, append(integration.StoreProbes[prober](t, ofEveryStore), probes...),
 		prober{listening.URL, "segments", &http.Client{Transport: transport}},
 		prober{address, newBucket(t, address), &http.Client{Transport: transport}})
 }
@@ -111,10 +112,6 @@ func (p prober) insert(tb testing.TB, bucket, key, body string, described map[st
 
 func (p prober) put(tb testing.TB, key, body string, described map[string]string) string {
 	return p.insert(tb, p.bucket, key, body, described, nil).String()
-}
-
-func (p prober) create(tb testing.TB, key, body string) string {
-	return p.insert(tb, p.bucket, key, body, nil, createOnly).String()
 }
 
 var createOnly = url.Values{"ifGenerationMatch": {"0"}}
@@ -207,35 +204,47 @@ func md5Of(body string) string {
 	return base64.StdEncoding.EncodeToString(sum[:])
 }
 
+// The requests of integration.Asker.
+
+func (p prober) Create(tb testing.TB, key, body string) string {
+	return p.insert(tb, p.bucket, key, body, nil, createOnly).String()
+}
+
+func (p prober) Overwrite(tb testing.TB, key, body string) string { return p.put(tb, key, body, nil) }
+
+func (p prober) Read(tb testing.TB, key string, ranges ...string) string {
+	return p.get(tb, key, ranges...)
+}
+
+func (p prober) Remove(tb testing.TB, keys ...string) string { return p.delete(tb, keys...) }
+
+func (p prober) Page(tb testing.TB, prefix string, size int, token string) (page, next string) {
+	query := url.Values{"prefix": {prefix}}
+	if size > 0 {
+		query.Set("maxResults", strconv.Itoa(size))
+	}
+	if token != "" {
+		query.Set("pageToken", token)
+	}
+	return p.list(tb, query)
+}
+
+// ofEveryStore are the answers to the probes of what every store has.
+var ofEveryStore = map[string][]string{
+	"create-twice":        {"200", "412 conditionNotMet", "412 conditionNotMet", "200 one"},
+	"create-after-delete": {"200", "204", "200", "200 two"},
+	"overwrite":           {"200", "200", "200 two"},
+	"range":               {"206 0 bytes 0-0/10", "206 2345 bytes 2-5/10", "206 9 bytes 9-9/10", "206 0123456789 bytes 0-9/10", "206 89 bytes 8-9/10"},
+	"range-of-nothing":    {"200", "416"},
+	"list-pages":          {"200 list-pages/a list-pages/b more", "200 list-pages/c list-pages/d more", "200 list-pages/e"},
+	"list-exact-page":     {"200 list-exact-page/a list-exact-page/b"},
+	"list-order":          {"200 list-order/a-b list-order/a.b list-order/a/b list-order/a0 list-order/b"},
+	"list-nothing":        {"200"},
+	"object-below-object": {"200", "200", "200 one", "200 two"},
+}
+
 // Each probe works on keys that begin with its name, and leaves none.
 var probes = []integration.Probe[prober]{
-	{
-		Name: "create-twice", // the second is refused, whatever its bytes are, and the first stays
-		Want: []string{"200", "412 conditionNotMet", "412 conditionNotMet", "200 one"},
-		Run: func(tb testing.TB, p prober) []string {
-			key := "create-twice/a"
-			defer p.delete(tb, key)
-			return []string{p.create(tb, key, "one"), p.create(tb, key, "one"), p.create(tb, key, "two"), p.get(tb, key)}
-		},
-	},
-	{
-		Name: "create-after-delete",
-		Want: []string{"200", "204", "200", "200 two"},
-		Run: func(tb testing.TB, p prober) []string {
-			key := "create-after-delete/a"
-			defer p.delete(tb, key)
-			return []string{p.create(tb, key, "one"), p.delete(tb, key), p.create(tb, key, "two"), p.get(tb, key)}
-		},
-	},
-	{
-		Name: "overwrite",
-		Want: []string{"200", "200", "200 two"},
-		Run: func(tb testing.TB, p prober) []string {
-			key := "overwrite/a"
-			defer p.delete(tb, key)
-			return []string{p.put(tb, key, "one", nil), p.put(tb, key, "two", nil), p.get(tb, key)}
-		},
-	},
 	{
 		Name: "generation-match", // an overwrite of what was read
 		Want: []string{"412 conditionNotMet", "200", "200 two"},
@@ -323,21 +332,6 @@ var probes = []integration.Probe[prober]{
 		},
 	},
 	{
-		Name: "range",
-		Want: []string{
-			"206 0 bytes 0-0/10", "206 2345 bytes 2-5/10", "206 9 bytes 9-9/10", "206 0123456789 bytes 0-9/10", "206 89 bytes 8-9/10",
-		},
-		Run: func(tb testing.TB, p prober) (got []string) {
-			key := "range/a"
-			defer p.delete(tb, key)
-			p.put(tb, key, "0123456789", nil)
-			for _, value := range []string{"0-0", "2-5", "9-9", "0-9", "8-100"} {
-				got = append(got, p.get(tb, key, "bytes="+value))
-			}
-			return got
-		},
-	},
-	{
 		Name: "range-beyond-end",
 		Want: []string{"416 InvalidRange", "416", "416 InvalidRange", "416"},
 		Run: func(tb testing.TB, p prober) (got []string) {
@@ -351,16 +345,6 @@ var probes = []integration.Probe[prober]{
 		},
 	},
 	{
-		Name: "range-of-nothing",
-		Want: []string{"200", "416"},
-		Run: func(tb testing.TB, p prober) []string {
-			key := "range-of-nothing/a"
-			defer p.delete(tb, key)
-			p.put(tb, key, "", nil)
-			return []string{p.get(tb, key), p.get(tb, key, "bytes=0-0")}
-		},
-	},
-	{
 		Name: "range-told", // what the object is, beside the bytes
 		Want: []string{"206 crc32c=" + crc32cOf("0123456789") + " 10 true"},
 		Run: func(tb testing.TB, p prober) []string {
@@ -370,58 +354,6 @@ var probes = []integration.Probe[prober]{
 			a := p.byXML(tb, key, "bytes=2-5")
 			hash, _, _ := strings.Cut(strings.Join(a.header.Values("X-Goog-Hash"), ","), ",")
 			return []string{fmt.Sprint(a.status, " ", hash, " ", a.header.Get("X-Goog-Stored-Content-Length"), " ", a.header.Get("X-Goog-Generation") != "")}
-		},
-	},
-	{
-		Name: "list-pages",
-		Want: []string{"200 list-pages/a list-pages/b more", "200 list-pages/c list-pages/d more", "200 list-pages/e"},
-		Run: func(tb testing.TB, p prober) (got []string) {
-			keys := []string{"list-pages/e", "list-pages/b", "list-pages/a", "list-pages/d", "list-pages/c", "list-pages2/f"}
-			defer p.delete(tb, keys...)
-			for _, key := range keys {
-				p.put(tb, key, key, nil)
-			}
-			query := url.Values{"prefix": {"list-pages/"}, "maxResults": {"2"}}
-			for range 3 {
-				page, token := p.list(tb, query)
-				got = append(got, page)
-				query.Set("pageToken", token)
-			}
-			return got
-		},
-	},
-	{
-		Name: "list-exact-page",
-		Want: []string{"200 list-exact-page/a list-exact-page/b"},
-		Run: func(tb testing.TB, p prober) []string {
-			keys := []string{"list-exact-page/a", "list-exact-page/b"}
-			defer p.delete(tb, keys...)
-			for _, key := range keys {
-				p.put(tb, key, key, nil)
-			}
-			page, _ := p.list(tb, url.Values{"prefix": {"list-exact-page/"}, "maxResults": {"2"}})
-			return []string{page}
-		},
-	},
-	{
-		Name: "list-order", // that of the bytes, in which "." and "-" come before "/"
-		Want: []string{"200 list-order/a-b list-order/a.b list-order/a/b list-order/a0 list-order/b"},
-		Run: func(tb testing.TB, p prober) []string {
-			keys := []string{"list-order/b", "list-order/a0", "list-order/a/b", "list-order/a.b", "list-order/a-b"}
-			defer p.delete(tb, keys...)
-			for _, key := range keys {
-				p.put(tb, key, key, nil)
-			}
-			page, _ := p.list(tb, url.Values{"prefix": {"list-order/"}})
-			return []string{page}
-		},
-	},
-	{
-		Name: "list-nothing",
-		Want: []string{"200"},
-		Run: func(tb testing.TB, p prober) []string {
-			page, _ := p.list(tb, url.Values{"prefix": {"list-nothing/"}})
-			return []string{page}
 		},
 	},
 	{
@@ -448,15 +380,6 @@ var probes = []integration.Probe[prober]{
 				more = "more"
 			}
 			return []string{fmt.Sprintf("%d of 1001, %s", strings.Count(page, "list-page-size/"), more)}
-		},
-	},
-	{
-		Name: "object-below-object", // a key is no path
-		Want: []string{"200", "200", "200 one", "200 two"},
-		Run: func(tb testing.TB, p prober) []string {
-			above, below := "object-below-object/x", "object-below-object/x/y"
-			defer p.delete(tb, above, below)
-			return []string{p.create(tb, above, "one"), p.create(tb, below, "two"), p.get(tb, above), p.get(tb, below)}
 		},
 	},
 	{

@@ -15,6 +15,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -36,7 +37,7 @@ func TestProbes(t *testing.T) {
 	t.Cleanup(store.Close)
 	transport := &http.Transport{}
 	t.Cleanup(transport.CloseIdleConnections)
-	integration.RunProbes(t, integration.VersityGW, probes,
+	integration.RunProbes(t, integration.VersityGW, append(integration.StoreProbes[prober](t, ofEveryStore), probes...),
 		prober{listening.URL, "segments", &http.Client{Transport: transport}},
 		prober{address, newBucket(t, address), &http.Client{Transport: transport}})
 }
@@ -146,7 +147,9 @@ func (p prober) get(tb testing.TB, key string, ranges ...string) string {
 	return strings.TrimSpace(fmt.Sprint(a.status, " ", string(a.body), " ", a.header.Get("Content-Range")))
 }
 
-func (p prober) delete(tb testing.TB, keys ...string) { p.deleteQuietly(tb, false, keys...) }
+func (p prober) delete(tb testing.TB, keys ...string) string {
+	return p.deleteQuietly(tb, false, keys...)
+}
 
 // deleteQuietly sends a DeleteObjects and gives the status and how many keys it calls deleted, and how many not.
 func (p prober) deleteQuietly(tb testing.TB, quiet bool, keys ...string) string {
@@ -220,37 +223,49 @@ func md5Of(body string) string {
 
 var createOnly = header{"If-None-Match": "*"}
 
+// The requests of integration.Asker.
+
+func (p prober) Create(tb testing.TB, key, body string) string {
+	return p.put(tb, key, body, createOnly)
+}
+
+func (p prober) Overwrite(tb testing.TB, key, body string) string { return p.put(tb, key, body) }
+
+func (p prober) Read(tb testing.TB, key string, ranges ...string) string {
+	return p.get(tb, key, ranges...)
+}
+
+func (p prober) Remove(tb testing.TB, keys ...string) string { return p.delete(tb, keys...) }
+
+func (p prober) Page(tb testing.TB, prefix string, size int, token string) (page, next string) {
+	query := url.Values{"prefix": {prefix}}
+	if size > 0 {
+		query.Set("max-keys", strconv.Itoa(size))
+	}
+	if token != "" {
+		query.Set("continuation-token", token)
+	}
+	return p.list(tb, query)
+}
+
+// ofEveryStore are the answers to the probes of what every store has.
+var ofEveryStore = map[string][]string{
+	"create-twice":        {"200", "412 PreconditionFailed", "412 PreconditionFailed", "200 one"},
+	"create-after-delete": {"200", "200 deleted 1 not 0", "200", "200 two"},
+	"overwrite":           {"200", "200", "200 two"},
+	"range":               {"206 0 bytes 0-0/10", "206 2345 bytes 2-5/10", "206 9 bytes 9-9/10", "206 0123456789 bytes 0-9/10", "206 89 bytes 8-9/10"},
+	"range-at-end":        {"416 InvalidRange"},
+	"range-beyond-end":    {"416 InvalidRange"},
+	"range-of-nothing":    {"200", "416 InvalidRange"},
+	"list-pages":          {"200 2 list-pages/a list-pages/b more", "200 2 list-pages/c list-pages/d more", "200 1 list-pages/e"},
+	"list-exact-page":     {"200 2 list-exact-page/a list-exact-page/b"},
+	"list-order":          {"200 5 list-order/a-b list-order/a.b list-order/a/b list-order/a0 list-order/b"},
+	"list-nothing":        {"200 0"},
+	"object-below-object": {"200", "200", "200 one", "200 two"},
+}
+
 // Each probe works on keys that begin with its name, and leaves none.
 var probes = []integration.Probe[prober]{
-	{
-		Name: "create-twice", // the second is refused, whatever its bytes are, and the first stays
-		Want: []string{"200", "412 PreconditionFailed", "412 PreconditionFailed", "200 one"},
-		Run: func(tb testing.TB, p prober) []string {
-			key := "create-twice/a"
-			defer p.delete(tb, key)
-			return []string{p.put(tb, key, "one", createOnly), p.put(tb, key, "one", createOnly), p.put(tb, key, "two", createOnly), p.get(tb, key)}
-		},
-	},
-	{
-		Name: "create-after-delete",
-		Want: []string{"200", "200", "200 two"},
-		Run: func(tb testing.TB, p prober) []string {
-			key := "create-after-delete/a"
-			defer p.delete(tb, key)
-			first := p.put(tb, key, "one", createOnly)
-			p.delete(tb, key)
-			return []string{first, p.put(tb, key, "two", createOnly), p.get(tb, key)}
-		},
-	},
-	{
-		Name: "overwrite",
-		Want: []string{"200", "200", "200 two"},
-		Run: func(tb testing.TB, p prober) []string {
-			key := "overwrite/a"
-			defer p.delete(tb, key)
-			return []string{p.put(tb, key, "one"), p.put(tb, key, "two"), p.get(tb, key)}
-		},
-	},
 	{
 		Name: "create-in-no-bucket",
 		Want: []string{"404 NoSuchBucket", "404 NoSuchBucket", "404 NoSuchBucket", "404"},
@@ -342,84 +357,6 @@ var probes = []integration.Probe[prober]{
 		},
 	},
 	{
-		Name: "range",
-		Want: []string{
-			"206 0 bytes 0-0/10", "206 2345 bytes 2-5/10", "206 9 bytes 9-9/10", "206 0123456789 bytes 0-9/10",
-			"206 89 bytes 8-9/10", "416 InvalidRange", "416 InvalidRange",
-		},
-		Run: func(tb testing.TB, p prober) (got []string) {
-			key := "range/a"
-			defer p.delete(tb, key)
-			p.put(tb, key, "0123456789")
-			for _, value := range []string{"0-0", "2-5", "9-9", "0-9", "8-100", "10-10", "100-200"} {
-				got = append(got, p.get(tb, key, "bytes="+value))
-			}
-			return got
-		},
-	},
-	{
-		Name: "range-of-nothing",
-		Want: []string{"200", "416 InvalidRange"},
-		Run: func(tb testing.TB, p prober) []string {
-			key := "range-of-nothing/a"
-			defer p.delete(tb, key)
-			p.put(tb, key, "")
-			return []string{p.get(tb, key), p.get(tb, key, "bytes=0-0")}
-		},
-	},
-	{
-		Name: "list-pages",
-		Want: []string{"200 2 list-pages/a list-pages/b more", "200 2 list-pages/c list-pages/d more", "200 1 list-pages/e"},
-		Run: func(tb testing.TB, p prober) (got []string) {
-			keys := []string{"list-pages/e", "list-pages/b", "list-pages/a", "list-pages/d", "list-pages/c", "list-pages2/f"}
-			defer p.delete(tb, keys...)
-			for _, key := range keys {
-				p.put(tb, key, key)
-			}
-			query := url.Values{"prefix": {"list-pages/"}, "max-keys": {"2"}}
-			for range 3 {
-				page, token := p.list(tb, query)
-				got = append(got, page)
-				query.Set("continuation-token", token)
-			}
-			return got
-		},
-	},
-	{
-		Name: "list-exact-page",
-		Want: []string{"200 2 list-exact-page/a list-exact-page/b"},
-		Run: func(tb testing.TB, p prober) []string {
-			keys := []string{"list-exact-page/a", "list-exact-page/b"}
-			defer p.delete(tb, keys...)
-			for _, key := range keys {
-				p.put(tb, key, key)
-			}
-			page, _ := p.list(tb, url.Values{"prefix": {"list-exact-page/"}, "max-keys": {"2"}})
-			return []string{page}
-		},
-	},
-	{
-		Name: "list-order", // that of the bytes, in which "." and "-" come before "/"
-		Want: []string{"200 5 list-order/a-b list-order/a.b list-order/a/b list-order/a0 list-order/b"},
-		Run: func(tb testing.TB, p prober) []string {
-			keys := []string{"list-order/b", "list-order/a0", "list-order/a/b", "list-order/a.b", "list-order/a-b"}
-			defer p.delete(tb, keys...)
-			for _, key := range keys {
-				p.put(tb, key, key)
-			}
-			page, _ := p.list(tb, url.Values{"prefix": {"list-order/"}})
-			return []string{page}
-		},
-	},
-	{
-		Name: "list-nothing",
-		Want: []string{"200 0"},
-		Run: func(tb testing.TB, p prober) []string {
-			page, _ := p.list(tb, url.Values{"prefix": {"list-nothing/"}})
-			return []string{page}
-		},
-	},
-	{
 		Name: "list-wrong-token",
 		Want: []string{"400 InvalidArgument"},
 		Run: func(tb testing.TB, p prober) []string {
@@ -447,14 +384,14 @@ var probes = []integration.Probe[prober]{
 		Name: "delete-1000",
 		Want: []string{"200 deleted 1000 not 0"},
 		Run: func(tb testing.TB, p prober) []string {
-			return []string{p.deleteQuietly(tb, false, numbered("delete-1000", 1000)...)}
+			return []string{p.deleteQuietly(tb, false, integration.Numbered("delete-1000", 1000)...)}
 		},
 	},
 	{
 		Name: "delete-1001",
 		Want: []string{"400 MalformedXML"},
 		Run: func(tb testing.TB, p prober) []string {
-			return []string{p.deleteQuietly(tb, false, numbered("delete-1001", 1001)...)}
+			return []string{p.deleteQuietly(tb, false, integration.Numbered("delete-1001", 1001)...)}
 		},
 	},
 	{
@@ -482,15 +419,6 @@ var probes = []integration.Probe[prober]{
 				method: http.MethodPost, query: url.Values{"delete": {""}}, body: []byte("<Delete><Object><Key>" + key + "</Key></Object></Delete>"),
 				header: header{"X-Amz-Checksum-Crc32c": crc32Of(castagnoli, "two")},
 			})), p.get(tb, key)}
-		},
-	},
-	{
-		Name: "object-below-object", // a key is no path
-		Want: []string{"200", "200", "200 one", "200 two"},
-		Run: func(tb testing.TB, p prober) []string {
-			above, below := "object-below-object/x", "object-below-object/x/y"
-			defer p.delete(tb, above, below)
-			return []string{p.put(tb, above, "one"), p.put(tb, below, "two"), p.get(tb, above), p.get(tb, below)}
 		},
 	},
 	{
@@ -530,13 +458,4 @@ var probes = []integration.Probe[prober]{
 			return []string{p.told(tb, request{method: "HEAD"}), p.told(tb, request{method: "HEAD", bucket: "walhop-none"})}
 		},
 	},
-}
-
-// numbered makes n keys.
-func numbered(name string, n int) []string {
-	keys := make([]string, n)
-	for i := range keys {
-		keys[i] = fmt.Sprintf("%s/%d", name, i)
-	}
-	return keys
 }
