@@ -9,15 +9,14 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/walhop/walhop/internal/drivertest"
 	"github.com/walhop/walhop/internal/fakes/azure"
 )
 
@@ -132,22 +131,9 @@ func TestMetadata(t *testing.T) {
 // Of creates at once one wins.
 func TestCreatesAtOnce(t *testing.T) {
 	server := azure.New(azure.Config{Containers: []string{"b"}})
-	for round := range 100 {
-		path := fmt.Sprintf("/b/%d", round)
-		var all sync.WaitGroup
-		status := make([]int, 16)
-		for i := range status {
-			all.Go(func() {
-				status[i] = ask(t, server, "PUT", path, fmt.Sprint(i), "x-ms-blob-type", "BlockBlob", "If-None-Match", "*").status
-			})
-		}
-		all.Wait()
-		winner := slices.Index(status, 201)
-		require.GreaterOrEqual(t, winner, 0)
-		require.Equal(t, -1, slices.Index(status[winner+1:], 201), "two winners")
-		data, _ := server.Object("b", path[3:])
-		require.Equal(t, fmt.Sprint(winner), string(data))
-	}
+	drivertest.CreatesAtOnce(t, server, 201, func(name, body string) (status int) {
+		return ask(t, server, "PUT", "/b/"+name, body, "x-ms-blob-type", "BlockBlob", "If-None-Match", "*").status
+	})
 }
 
 // Who asks is looked at: a signature is computed, a SAS and a token are known or not.

@@ -10,15 +10,14 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
-	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"testing/iotest"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/walhop/walhop/internal/drivertest"
 	"github.com/walhop/walhop/internal/fakes/gcs"
 )
 
@@ -141,23 +140,11 @@ func TestTokens(t *testing.T) {
 
 // Of creates at once one wins.
 func TestCreatesAtOnce(t *testing.T) {
+	const path = "/upload/storage/v1/b/b/o?uploadType=multipart&ifGenerationMatch=0&name="
 	server := gcs.New(gcs.Config{Buckets: []string{"b"}})
-	for round := range 100 {
-		path := fmt.Sprintf("/upload/storage/v1/b/b/o?uploadType=multipart&ifGenerationMatch=0&name=%d", round)
-		var all sync.WaitGroup
-		status := make([]int, 16)
-		for i := range status {
-			all.Go(func() {
-				status[i] = ask(t, server, "POST", path, strings.NewReader(multipart("{}", fmt.Sprint(i))), related...).status
-			})
-		}
-		all.Wait()
-		winner := slices.Index(status, 200)
-		require.GreaterOrEqual(t, winner, 0)
-		require.Equal(t, -1, slices.Index(status[winner+1:], 200), "two winners")
-		data, _ := server.Object("b", fmt.Sprint(round))
-		require.Equal(t, fmt.Sprint(winner), string(data))
-	}
+	drivertest.CreatesAtOnce(t, server, 200, func(name, body string) (status int) {
+		return ask(t, server, "POST", path+name, strings.NewReader(multipart("{}", body)), related...).status
+	})
 }
 
 // A list comes in pages that lose nothing, also where the last is full.

@@ -7,14 +7,13 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/walhop/walhop/internal/drivertest"
 	"github.com/walhop/walhop/internal/fakes/s3"
 )
 
@@ -97,20 +96,9 @@ func TestAnswers(t *testing.T) {
 // Of creates at once one wins.
 func TestCreatesAtOnce(t *testing.T) {
 	server := s3.New(s3.Config{Buckets: []string{"b"}})
-	for round := range 100 {
-		path := fmt.Sprintf("/b/%d", round)
-		var all sync.WaitGroup
-		status := make([]int, 16)
-		for i := range status {
-			all.Go(func() { status[i] = ask(t, server, "PUT", path, fmt.Sprint(i), "If-None-Match", "*").status })
-		}
-		all.Wait()
-		winner := slices.Index(status, 200)
-		require.GreaterOrEqual(t, winner, 0)
-		require.Equal(t, -1, slices.Index(status[winner+1:], 200), "two winners")
-		data, _ := server.Object("b", path[3:])
-		require.Equal(t, fmt.Sprint(winner), string(data))
-	}
+	drivertest.CreatesAtOnce(t, server, 200, func(name, body string) (status int) {
+		return ask(t, server, "PUT", "/b/"+name, body, "If-None-Match", "*").status
+	})
 }
 
 // A delete names each key, deleted or not, there or not.
