@@ -5,6 +5,7 @@ GOFUMPT     = mvdan.cc/gofumpt@v0.12.0
 FUZZTIME   ?= 10s
 SEEDS      ?= 10000
 FIRST      ?= 1
+FUZZ       ?= .
 
 .PHONY: test race lint fuzz bench soak sim kill examples deps integration newest help
 
@@ -22,8 +23,8 @@ lint: ## vet, staticcheck, formatting
 	@unformatted=$$(go run $(GOFUMPT) -l .) || exit 1; \
 	if [ -n "$$unformatted" ]; then echo "not gofumpt-clean:"; echo "$$unformatted"; exit 1; fi
 
-fuzz: ## every decoder, $(FUZZTIME) each
-	@./.ci/fuzz $(FUZZTIME)
+fuzz: ## every decoder, $(FUZZTIME) each; FUZZ=pattern for some of them
+	@./.ci/fuzz $(FUZZTIME) '$(FUZZ)'
 
 bench: ## the limits and ours, side by side in one run
 	go test -run '^$$' -bench . -benchmem ./walstorage/segment ./metadata ./leader ./local ./metadata/filelog
