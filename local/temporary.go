@@ -89,11 +89,11 @@ func isTemporary(base string) bool {
 	if len(parts) != 3 || parts[0] == "" {
 		return false
 	}
-	if pid, err := strconv.Atoi(parts[1]); err != nil || pid <= 0 {
+	if pid, err := strconv.Atoi(parts[1]); err != nil || pid <= 0 || strconv.Itoa(pid) != parts[1] {
 		return false
 	}
 	random, err := hex.DecodeString(parts[2])
-	return err == nil && len(random) == temporaryRandomBytes
+	return err == nil && len(random) == temporaryRandomBytes && hex.EncodeToString(random) == parts[2]
 }
 
 // join is path.Join for parts that are clean already.
