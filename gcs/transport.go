@@ -181,6 +181,9 @@ func checkList(answer *http.Response) error {
 	if err := json.Unmarshal(said, &list); err != nil {
 		return walstorage.NewError(walstorage.ErrUnavailable, fmt.Errorf("the answer is no list: %w", err))
 	}
+	if list == nil { // "null" is no list either
+		return odd("the answer is no list")
+	}
 	for field := range list {
 		switch field {
 		case "kind", "items", "prefixes", "nextPageToken":
