@@ -57,16 +57,39 @@ func (m *model) follows(s *state, p, b int8, visit visitor) {
 			m.reports(s, p, b, l, visit)
 		}
 	}
+	if m.cfg.Joined && r.pending.epoch != 0 {
+		return
+	}
+	m.fails(s, p, b, visit)
 	if r.asking {
-		t := *s
-		f := &t.parts[p].replicas[b]
-		f.judge.Answered(int64(r.before), int64(m.logs.view(r.log).end), errRefused)
-		f.asking, f.before = false, 0
-		visit(step{kind: doFail, p: p, b: b}, &t, "")
 		return
 	}
 	if r.pending.epoch == 0 && (r.judge.Admits(r.diverged) || m.cfg.Break.NoGate) {
 		m.decides(s, p, b, visit)
+	}
+}
+
+// fails is a FetchFromLeader call that fails, after the answers that it has had, or without any.
+func (m *model) fails(s *state, p, b int8, visit visitor) {
+	t := *s
+	r := &t.parts[p].replicas[b]
+	end := m.logs.view(r.log).end
+	if !r.asking {
+		m.begins(&t, p, b, end)
+	}
+	r.judge.Answered(int64(r.before), int64(end), errRefused)
+	r.asking, r.before = false, 0
+	visit(step{kind: doFail, p: p, b: b}, &t, m.problem(&t, p, b, ""))
+}
+
+// begins is what comes before a FetchFromLeader call.
+func (m *model) begins(t *state, p, b, end int8) {
+	r := &t.parts[p].replicas[b]
+	r.judge.Asks(r.diverged)
+	r.asking, r.diverged, r.before = true, false, end
+	if m.cfg.StepByStep { // the call may put the log's end back
+		x := &t.brokers[b]
+		x.store = m.stores.do(x.store, storeOp{kind: storeNext, part: p, epoch: 0}).store
 	}
 }
 
@@ -80,12 +103,7 @@ func (m *model) asks(s *state, p, b, l int8, visit visitor) {
 	r := &part.replicas[b]
 	own, leader := *m.logs.view(r.log), m.logs.view(part.replicas[l].log)
 	if !r.asking {
-		r.judge.Asks(r.diverged)
-		r.asking, r.diverged, r.before = true, false, own.end
-		if m.cfg.StepByStep { // the call may put the log's end back
-			x := &asked.brokers[b]
-			x.store = m.stores.do(x.store, storeOp{kind: storeNext, part: p, epoch: 0}).store
-		}
+		m.begins(&asked, p, b, own.end)
 	}
 	answered := func(x int8, change func(t *state, r *replica) bool) {
 		t := asked
@@ -332,6 +350,9 @@ func (m *model) judge(s *state, p, b int8, store storeID, told segmentID, visit 
 		f.judge = j.judge
 		if j.bytes != 0 {
 			f.pending = pending{epoch: r.knows, expected: v.end, bytes: j.bytes}
+			if p > 0 && m.segments.get(j.segment).content[0].epoch > 0 {
+				m.reached["append decided of the second slice of a segment"]++
+			}
 		}
 		if m.cfg.StepByStep {
 			t.brokers[b].store = j.store

@@ -31,7 +31,8 @@ var small = []named{
 	{"the broker truncates without Stop", Config{Brokers: 2, Partitions: 1, Epochs: 2, Records: 3, Rewinds: 1}},
 	{"3 brokers", Config{Brokers: 3, Partitions: 1, Epochs: 2, Records: 1, Joined: true}},
 	{"Read and Resign race, skips, retention", Config{Brokers: 2, Partitions: 1, Epochs: 2, Records: 2, StepByStep: true, Segments: 2, Skips: 1}},
-	{"eviction, events in any order", Config{Brokers: 2, Partitions: 1, Epochs: 2, Records: 3, StepByStep: true, Segments: 3, MaxEntries: 1, Joined: true, Quiet: true}},
+	{"eviction, events in any order, skips", Config{Brokers: 2, Partitions: 1, Epochs: 1, Records: 3, StepByStep: true, Segments: 3, Skips: 1, MaxEntries: 1, Joined: true, Quiet: true}},
+	{"eviction in two epochs", Config{Brokers: 2, Partitions: 1, Epochs: 2, Records: 3, StepByStep: true, Segments: 2, MaxEntries: 1, Joined: true, Quiet: true}},
 	{"two partitions in a segment, eviction", Config{Brokers: 2, Partitions: 2, Epochs: 1, Records: 1, StepByStep: true, Segments: 2, MaxEntries: 1, Joined: true, Quiet: true}},
 }
 
@@ -51,7 +52,7 @@ func TestSearch(t *testing.T) {
 	fmt.Println(sum)
 	for _, what := range []string{
 		"decision to append", "decision: gap", "decision: corrupt", "decision: inside a batch or a compaction gap", "eviction",
-		"decision on a segment that retention has deleted",
+		"decision on a segment that retention has deleted", "append decided of the second slice of a segment",
 	} {
 		assert.NotZero(t, sum.Reached[what], what)
 	}
