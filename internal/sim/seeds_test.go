@@ -30,7 +30,7 @@ func TestSeeds(t *testing.T) {
 	}
 	seeds := *seedsFlag
 	if seeds == 0 {
-		if seeds = 300; raced {
+		if seeds = 200; raced {
 			seeds = 20
 		}
 	}
