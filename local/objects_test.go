@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 
@@ -95,24 +96,28 @@ func TestReadersSeeNothingOrTheWhole(t *testing.T) {
 	d, reader := newDriver(t, Config{Root: root}), newDriver(t, Config{Root: root, ReadOnly: true})
 	const rounds, size = 60, writeBytes + 7
 	text := content('w', size)
-	current := make(chan string, 1)
+	key := func(n int) string { return fmt.Sprintf("c/%d.wal", n) }
+	current := make(chan int, 1)
+	var deleted, seen atomic.Int64 // up to which number, and how often the whole
+	deleted.Store(-1)
 	var readers sync.WaitGroup
 	var wrong sync.Map
 	for range 2 {
 		readers.Go(func() {
 			dst := make([]byte, size)
-			for key := range current {
-				for {
+			for n := range current {
+				for int64(n) > deleted.Load() { // a reader that the system holds up may come too late
 					clear(dst)
-					err := reader.Get(t.Context(), key, 0, dst)
+					err := reader.Get(t.Context(), key(n), 0, dst)
 					if err == nil {
 						if string(dst) != text {
-							wrong.Store(key, "a part")
+							wrong.Store(key(n), "a part")
 						}
+						seen.Add(1)
 						break
 					}
 					if walstorage.KindOf(err) != walstorage.ErrSegmentNotFound {
-						wrong.Store(key, err.Error())
+						wrong.Store(key(n), err.Error())
 						break
 					}
 				}
@@ -120,13 +125,14 @@ func TestReadersSeeNothingOrTheWhole(t *testing.T) {
 		})
 	}
 	for i := range rounds {
-		key := fmt.Sprintf("c/%d.wal", i)
-		current <- key
-		require.NoError(t, put(t.Context(), d, key, text))
-		require.NoError(t, d.Delete(t.Context(), []string{fmt.Sprintf("c/%d.wal", i-8)}))
+		current <- i
+		require.NoError(t, put(t.Context(), d, key(i), text))
+		deleted.Store(int64(i - 8))
+		require.NoError(t, d.Delete(t.Context(), []string{key(i - 8)}))
 	}
 	close(current)
 	readers.Wait()
+	require.Positive(t, seen.Load())
 	wrong.Range(func(key, what any) bool {
 		t.Errorf("%s: a reader saw %s", key, what)
 		return true
