@@ -7,4 +7,12 @@
 // controller, the ISR and the high watermark, reports, the order of events, crashes, and that all that a leader ever wrote
 // in its epoch counts as published for ever. Time is not in it: whatever may happen after a while may happen at once, so a
 // search says nothing of how long things take.
+//
+// There are two ways to search. In the first one a follower may at any time be told of any run that the leader of its
+// epoch ever wrote, which is worse than every order of events, losses and repetitions (Config's zero value). In the second
+// one uploader and Store are followed call by call ([Config.StepByStep]).
+//
+// The tests search small configurations to the end, and take each guard away in turn. More is searched with
+//
+//	go test ./internal/search -run TestLarger -large -v -timeout 0 [-states N]
 package search

@@ -61,3 +61,24 @@ func parted(l, of *line, from int8) (int8, bool) {
 	}
 	return 0, false
 }
+
+// fell returns what is wrong if the end of a log has fallen in a step in which nobody has asked for it.
+func (m *model) fell(step step, before, after *state) string {
+	switch step.kind {
+	case doCrash, doRewind:
+		return ""
+	case doAsk:
+		if step.x == answeredWrong || step.x == answeredTier || step.x == answeredEmpty {
+			return ""
+		}
+	}
+	for p := range m.cfg.Partitions {
+		for b := range m.cfg.Brokers {
+			was, is := &before.parts[p].replicas[b], &after.parts[p].replicas[b]
+			if was.log != is.log && m.logs.view(is.log).end < m.logs.view(was.log).end {
+				return "the log's end has fallen, and nobody has asked for it"
+			}
+		}
+	}
+	return ""
+}

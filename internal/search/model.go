@@ -80,11 +80,11 @@ var kindNames = [kinds]string{
 	"log start moved", "Read", "Read given to the open segment", "segment published", "skip", "event told", "segment deleted",
 }
 
-// step is one thing that happens to a partition p at a broker b. What x and y are depends on the kind.
+// step is one thing that happens to a partition p at a broker b. What x is depends on the kind.
 type step struct {
-	kind       stepKind
-	p, b, x, y int8
-	segment    segmentID
+	kind    stepKind
+	p, b, x int8
+	segment segmentID
 }
 
 // visitor takes a state that a step leads to, and what is wrong with it.

@@ -166,6 +166,9 @@ func (s *searcher) run() (r Result) {
 			before := this.get(i)
 			s.successors(&before, func(step step, after *state, problem string) {
 				s.taken[step.kind]++
+				if problem == "" {
+					problem = s.fell(step, &before, after)
+				}
 				if r.Problem != "" || !s.isNew(after) && problem == "" {
 					return
 				}

@@ -15,6 +15,8 @@ import (
 
 var large = flag.Bool("large", false, "search the larger configurations as well, which takes minutes to hours")
 
+var states = flag.Int("states", 4_000_000, "no depth is begun with more states than that seen in one of the larger configurations")
+
 // named is a configuration with a name.
 type named struct {
 	name string
@@ -34,6 +36,49 @@ var small = []named{
 	{"eviction, events in any order, skips", Config{Brokers: 2, Partitions: 1, Epochs: 1, Records: 3, StepByStep: true, Segments: 3, Skips: 1, MaxEntries: 1, Joined: true, Quiet: true}},
 	{"eviction in two epochs", Config{Brokers: 2, Partitions: 1, Epochs: 2, Records: 3, StepByStep: true, Segments: 2, MaxEntries: 1, Joined: true, Quiet: true}},
 	{"two partitions in a segment, eviction", Config{Brokers: 2, Partitions: 2, Epochs: 1, Records: 1, StepByStep: true, Segments: 2, MaxEntries: 1, Joined: true, Quiet: true}},
+}
+
+// larger are searched with -large. Most end at their bound of states.
+var larger = []named{
+	{"3 epochs, appends race with everything", Config{Brokers: 2, Partitions: 1, Epochs: 3, Records: 3, Crashes: 1}},
+	{"4 records, crash", Config{Brokers: 2, Partitions: 1, Epochs: 3, Records: 4, Crashes: 1, Joined: true}},
+	{"4 records, compaction, batches of two", Config{Brokers: 2, Partitions: 1, Epochs: 3, Records: 4, Compactions: 1, BatchesOfTwo: true, Joined: true}},
+	{"4 records, log start moves, crash", Config{Brokers: 2, Partitions: 1, Epochs: 3, Records: 4, Starts: 1, Crashes: 1, Joined: true}},
+	{"unclean elections, crash, appends race", Config{Brokers: 2, Partitions: 1, Epochs: 3, Records: 3, Crashes: 1, Unclean: true}},
+	{"3 brokers, 2 records", Config{Brokers: 3, Partitions: 1, Epochs: 2, Records: 2, Joined: true}},
+	{"3 brokers, 3 epochs, crash, unclean", Config{Brokers: 3, Partitions: 1, Epochs: 3, Records: 2, Crashes: 1, Unclean: true, Joined: true}},
+	{"everything", Config{
+		Brokers: 2, Partitions: 1, Epochs: 3, Records: 4, Crashes: 1, Compactions: 1, Starts: 1, Rewinds: 1, Unclean: true, BatchesOfTwo: true,
+	}},
+	{"Read and Resign race, crash, reports", Config{
+		Brokers: 2, Partitions: 1, Epochs: 2, Records: 3, Crashes: 1, StepByStep: true, Segments: 3, MaxEntries: 2, Skips: 1,
+	}},
+	{"Read and Resign race, 3 epochs", Config{
+		Brokers: 2, Partitions: 1, Epochs: 3, Records: 3, StepByStep: true, Segments: 2, MaxEntries: 2, Quiet: true,
+	}},
+	{"3 epochs, eviction", Config{
+		Brokers: 2, Partitions: 1, Epochs: 3, Records: 3, StepByStep: true, Segments: 3, MaxEntries: 1, Joined: true, Quiet: true,
+	}},
+	{"two partitions, two records each", Config{
+		Brokers: 2, Partitions: 2, Epochs: 1, Records: 2, StepByStep: true, Segments: 3, MaxEntries: 2, Joined: true, Quiet: true,
+	}},
+	{"two partitions, two epochs", Config{
+		Brokers: 2, Partitions: 2, Epochs: 2, Records: 1, StepByStep: true, Segments: 3, MaxEntries: 1, Joined: true, Quiet: true,
+	}},
+}
+
+// TestLarger takes minutes.
+func TestLarger(t *testing.T) {
+	if !*large {
+		t.Skip("the larger configurations are searched with -large")
+	}
+	for _, c := range larger {
+		t.Run(c.name, func(t *testing.T) {
+			c.cfg.MaxStates = *states
+			fmt.Println(c.name)
+			fmt.Println(run(t, c.cfg))
+		})
+	}
 }
 
 // Every state that the small configurations can reach keeps the invariants, and all that a search is for was reached.
@@ -116,9 +161,15 @@ func TestGuards(t *testing.T) {
 		{"the epoch of the Read and slices of their own epoch (C4)", with(two, func(c *Config) { c.Crashes = 1 }), Break{EpochAtSealing: true, AnyEpochInSlice: true}, parts, 9},
 		{
 			"the epoch of the Read, step by step",
-			Config{Brokers: 2, Partitions: 1, Epochs: 2, Records: 2, StepByStep: true, Segments: 2, Quiet: true},
+			Config{Brokers: 2, Partitions: 1, Epochs: 3, Records: 2, StepByStep: true, Segments: 1, Quiet: true},
 			Break{EpochAtSealing: true},
 			"", 0,
+		},
+		{
+			"the epoch of the Read and slices of their own epoch, step by step (C4)",
+			Config{Brokers: 2, Partitions: 1, Epochs: 3, Records: 2, StepByStep: true, Segments: 1, Quiet: true},
+			Break{EpochAtSealing: true, AnyEpochInSlice: true},
+			wrong, 15,
 		},
 
 		{"the boundary (R4): the gate stands in", with(two, func(c *Config) { c.Records, c.Compactions, c.Joined = 4, 1, true }), Break{LaxBoundary: true}, "", 0},

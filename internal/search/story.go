@@ -92,7 +92,7 @@ func (m *model) tell(step step, before, after *state) string {
 		text = fmt.Sprintf("retention deletes %s", m.tellSegment(step.segment))
 	}
 	for p := range m.cfg.Partitions {
-		text += fmt.Sprintf(" |")
+		text += " |"
 		if m.cfg.Partitions > 1 {
 			text += fmt.Sprintf(" %d:", p)
 		}

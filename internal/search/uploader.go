@@ -1,6 +1,7 @@
 package search
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -299,6 +300,11 @@ func (m *model) takes(s *state, b, how int8, visit visitor) {
 	case decide.Add:
 		if m.cfg.Break.EpochAtSealing && r.leads && read.ended {
 			read.lead.epoch, read.lead.start = r.knows, s.parts[p].starts[r.knows]
+			if m.cfg.Break.AnyEpochInSlice {
+				raw := bytes.Clone(m.logs.bytes.raw(read.lead.bytes))
+				restamp(raw, r.knows)
+				read.lead.bytes = m.logs.bytes.enter(raw)
+			}
 		}
 		added := m.opens.do(x.open, openOp{read.lead}, m.logs.view(r.log).end)
 		x.open = added.open
