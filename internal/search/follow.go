@@ -221,6 +221,11 @@ func (m *model) reports(s *state, p, b, l int8, visit visitor) {
 		problem = m.raise(&t, p, l)
 	}
 	visit(step{kind: doReport, p: p, b: b}, &t, problem)
+	if start := min(m.logs.view(leader.log).start, own.end); !check.diverging && !check.outOfRange && start > own.start {
+		r := &part.replicas[b] // the answer arrives, and with it the leader's log start
+		r.log = m.logs.do(r.log, logOp{kind: opDelete, a: start}).log
+		visit(step{kind: doReport, p: p, b: b, x: 1}, &t, m.problem(&t, p, b, problem))
+	}
 }
 
 // runKey is a run of a line as a segment has it.

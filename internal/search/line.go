@@ -39,10 +39,10 @@ func (l *line) last() int8 {
 	return max(l.at[l.n-1], -l.at[l.n-1])
 }
 
-// common returns the offset up to which two lines are the same.
-func (l *line) common(m *line) int8 {
+// common returns the offset up to which two lines are the same, whatever lies below from.
+func (l *line) common(m *line, from int8) int8 {
 	n := int8(0)
-	for n < l.n && n < m.n && l.at[n] == m.at[n] {
+	for n < l.n && n < m.n && (n < from || l.at[n] == m.at[n]) {
 		n++
 	}
 	return n

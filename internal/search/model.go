@@ -162,10 +162,11 @@ func (m *model) becomeLeader(t *state, p, b int8) (problem string) {
 	}
 	uncleanly := part.unclean > 0 && part.starts[part.unclean] < 0 // this epoch, or one before it that never began
 	part.starts[e], part.led[e], part.lines[e] = end, b, r.ghost
-	kept := part.committed.common(&r.ghost)
+	kept := part.committed.common(&r.ghost, part.deleted)
 	if uncleanly {
 		part.unclean = e
 		part.committed.cut(kept)
+		part.deleted = min(part.deleted, kept)
 	} else if kept < part.committed.n {
 		return "an acknowledged record is lost: the new leader does not have it"
 	}
@@ -208,7 +209,7 @@ func (m *model) raise(t *state, p, b int8) (problem string) {
 	}
 	acknowledged := part.lines[r.knows]
 	acknowledged.cut(lowest)
-	switch same := part.committed.common(&acknowledged); {
+	switch same := part.committed.common(&acknowledged, part.deleted); {
 	case same < min(part.committed.n, acknowledged.n):
 		return "an acknowledged record is lost: another one is acknowledged at its offset"
 	case acknowledged.n > part.committed.n:
@@ -263,6 +264,9 @@ func (m *model) leads(s *state, p, b int8, visit visitor) {
 		for o := v.start + 1; o <= r.high; o++ {
 			t := *s
 			t.starts++
+			if q := &t.parts[p]; r.knows >= q.unclean {
+				q.deleted = max(q.deleted, o)
+			}
 			t.parts[p].replicas[b].log = m.logs.do(r.log, logOp{kind: opDelete, a: o}).log
 			visit(step{kind: doStart, p: p, b: b, x: o}, &t, m.problem(&t, p, b, ""))
 		}
@@ -346,7 +350,8 @@ func (m *model) loses(t *state, p, b int8, lost bool) (problem string) {
 	case !lost || part.isr&(1<<b) == 0:
 		return ""
 	case part.isr == 1<<b: // no other member of the ISR lives on: what it lost is lost
-		part.committed.cut(part.committed.common(&part.replicas[b].ghost))
+		part.committed.cut(part.committed.common(&part.replicas[b].ghost, part.deleted))
+		part.deleted = min(part.deleted, part.committed.n)
 		return ""
 	}
 	part.isr &^= 1 << b

@@ -29,6 +29,7 @@ type part struct {
 	led    [mostEpochs + 1]int8 // by whom
 	// committed is what was acknowledged to producers with acks=all and must not be lost.
 	committed line
+	deleted   int8                  // below it a leader has deleted what was acknowledged; a log that still has another record there passes (B3)
 	compacted [mostEpochs + 1]uint8 // by epoch, a bit for each offset that compaction has removed somewhere
 	written   int8
 
@@ -116,7 +117,7 @@ func (m *model) encode(dst []byte, s *state) []byte {
 			history(&part.lines[e])
 		}
 		history(&part.committed)
-		i8(part.written, part.epoch, part.leader, int8(part.isr), part.unclean)
+		i8(part.deleted, part.written, part.epoch, part.leader, int8(part.isr), part.unclean)
 		for b := range m.cfg.Brokers {
 			r := &part.replicas[b]
 			u16(uint16(r.log))

@@ -68,6 +68,9 @@ func (m *model) tell(step step, before, after *state) string {
 		if is.diverged && !was.diverged {
 			text += ", which diverges"
 		}
+		if step.x > 0 {
+			text += ", and learns the leader's log start"
+		}
 	case doShrink:
 		text = fmt.Sprintf("%s takes %s out of the ISR", b, name(step.x))
 	case doCrash:
