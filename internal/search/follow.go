@@ -186,12 +186,10 @@ func (m *model) grow(t *state, p, b, epoch int8) {
 		if batch.base < r.ghost.n {
 			continue
 		}
-		for r.ghost.n < batch.base && line.boundary(r.ghost.n) && r.ghost.n < line.n {
-			r.ghost.add(line.batch(r.ghost.n))
-		}
-		r.ghost.cut(batch.base)
-		for r.ghost.n < batch.base { // a hole, which problem reports
-			r.ghost.n++
+		for ; r.ghost.n < batch.base; r.ghost.n++ {
+			if r.ghost.n < line.n { // otherwise it is a hole, which problem reports
+				r.ghost.at[r.ghost.n] = line.at[r.ghost.n]
+			}
 		}
 		r.ghost.add(batch)
 	}
