@@ -94,7 +94,9 @@ func (m *builderModel) step() {
 		m.counts["closed"]++
 		log.next += m.random.Int64N(50)
 		log.sealed = -1
-		m.close(log)
+		if m.random.IntN(2) == 0 { // a jump alone ends the slice too
+			m.close(log)
+		}
 	case 2:
 		m.seal()
 	default:
