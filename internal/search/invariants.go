@@ -35,7 +35,7 @@ func (m *model) problem(t *state, p, b int8, found string) string {
 		for base > 0 && r.ghost.at[base] < 0 {
 			base--
 		}
-		if e := r.ghost.at[base]; e <= 0 || part.compacted[e]&(1<<base) == 0 {
+		if e := max(r.ghost.at[o], -r.ghost.at[o]); e == 0 || part.compacted[e]&(1<<base) == 0 {
 			return fmt.Sprintf("a hole: offset %d is missing and was not compacted", o)
 		}
 	}
