@@ -21,7 +21,8 @@ var (
 )
 
 // TestSeeds runs random stories, one for each seed, with every fault that the simulator knows, and looks at every step
-// whether what must hold holds. With -seed=N it runs the story of one seed and prints its trace; a failure prints the
+// whether what must hold holds: among that, that every acknowledged record is on every replica, once and in order (Jepsen on
+// Bufstream 0.1.0). With -seed=N it runs the story of one seed and prints its trace; a failure prints the
 // command that repeats it, with the few steps that it takes.
 func TestSeeds(t *testing.T) {
 	if *seedFlag >= 0 {
