@@ -498,7 +498,7 @@ func TestEarlyAnswerToAnUpload(t *testing.T) {
 	drivertest.EarlyAnswers(t, subject(), []drivertest.Early{
 		{Answer: drivertest.Fault{Status: 503}, Kind: walstorage.ErrUnavailable},
 		{Answer: drivertest.Fault{Document: fmt.Sprintf(`{"name":"k","size":"%d"}`, size)}, Kind: walstorage.ErrUnavailable},
-		{Answer: drivertest.Fault{Document: fmt.Sprintf(`{"name":"k","size":"%d","crc32c":%q}`, size, encoded(make([]byte, size)))}, Kind: walstorage.ErrUnavailable},
+		{Answer: drivertest.Fault{Document: fmt.Sprintf(`{"name":"k","size":"%d","crc32c":%q}`, size, encoded(make([]byte, size)))}, Kind: walstorage.ErrUnavailable, Credible: true},
 	})
 }
 
