@@ -56,6 +56,9 @@ func (l *Log) TruncateDiverging(leader EpochEnd) int64 {
 			}
 		}
 	}
+	if l.start == l.end && l.below > leader.Epoch {
+		to = 0 // the log has no record to keep, and the leader none of the epoch that it ended in: begin anew
+	}
 	l.truncateTo(to)
 	end := l.end
 	l.unlockMoved(end != before)

@@ -112,7 +112,7 @@ func TestTruncateTo(t *testing.T) {
 	})
 }
 
-// R5, KAFKA-15695: after a purge the log tells no epoch; after a rebuild from tiered storage an empty log tells one.
+// R5, KAFKA-15695: after a purge the log tells the epoch in which it ended; after a rebuild from tiered storage an empty log tells one.
 func TestEndAfterPurgeAndRebuild(t *testing.T) {
 	log, _ := newLog(t, 0)
 	lead(t, log, 1, 2)
@@ -123,7 +123,7 @@ func TestEndAfterPurgeAndRebuild(t *testing.T) {
 	end(t, log, 8, 2)
 
 	require.NoError(t, log.DeleteRecords(8))
-	end(t, log, 8, -1)
+	end(t, log, 8, 2)
 	assert.Zero(t, log.Size())
 	assert.ErrorIs(t, log.DeleteRecords(9), memory.ErrOutOfRange)
 	lead(t, log, 2, 1)
@@ -259,4 +259,44 @@ func TestCrashLosesWhatWasNotFlushed(t *testing.T) {
 	lead(t, log, 3, 2)
 	require.NoError(t, log.DeleteRecords(6))
 	assert.EqualValues(t, 6, log.Crash(), "the log never ends below its start")
+}
+
+// R5, B3: a log that was purged to its end still tells in which epoch it ended, so that the leader of another history does
+// not count it as a copy of records that it never had. Found by internal/search: an old leader, purged, came back after an
+// unclean election, was taken into the ISR with its empty log, elected, and an acknowledged record was lost.
+func TestPurgedLogIsChecked(t *testing.T) {
+	tests := map[string]struct {
+		leader []int32 // the epochs of its batches, of two records each
+		purged int32   // the epoch of the log that was purged to offset 2
+	}{
+		"the leader begins with a later epoch":         {[]int32{2}, 1},
+		"the leader never had the epoch":               {[]int32{1, 4}, 3},
+		"the leader's records there are of that epoch": {[]int32{1, 4}, 1},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			leading, _ := newLog(t, 0)
+			for _, epoch := range test.leader {
+				lead(t, leading, epoch, 1)
+			}
+			following, _ := newLog(t, 0)
+			lead(t, following, test.purged, 1)
+			require.NoError(t, following.DeleteRecords(2))
+			end(t, following, 2, test.purged)
+			require.NoError(t, following.Follow(10))
+			diverging, err := leading.CheckFetch(following.End())
+			require.NoError(t, err)
+			if test.purged == test.leader[0] {
+				assert.Nil(t, diverging)
+				return
+			}
+			require.NotNil(t, diverging)
+			assert.Zero(t, following.TruncateDiverging(*diverging))
+			end(t, following, 0, -1)
+			assert.Zero(t, following.Start())
+			diverging, err = leading.CheckFetch(following.End())
+			require.NoError(t, err)
+			assert.Nil(t, diverging, "the truncation makes progress")
+		})
+	}
 }

@@ -33,7 +33,9 @@ type Log struct {
 	store  store
 	epochs epochCache
 	start  int64 // log start offset
-	end    int64 // log end offset
+	// below is the epoch of the last record that was deleted below start, -1 if it is not known.
+	below int32
+	end   int64 // log end offset
 	// flushed is the end of what survives Crash.
 	flushed int64
 	// epoch is the newest leader epoch led or followed, -1 before the first; role says which of the two.
@@ -55,7 +57,7 @@ func New(cfg Config) *Log {
 	if start < 0 || start == math.MaxInt64 {
 		start = 0
 	}
-	return &Log{moved: cfg.Moved, start: start, end: start, flushed: start, epoch: -1}
+	return &Log{moved: cfg.Moved, start: start, end: start, flushed: start, epoch: -1, below: -1}
 }
 
 // Start returns the log start offset.
@@ -67,11 +69,16 @@ func (l *Log) Start() int64 {
 
 // End returns the log end offset and the leader epoch of the offset before it, read together (B1). The epoch is that of
 // LEO-1 and not the newest of the cache, which may be an epoch that has no batch yet (R5, KAFKA-10706). It is -1 if the
-// cache tells none: the log is empty, or everything below its end was deleted.
+// cache tells none: the log has never had a record, or begins anew. Where everything below its end was deleted it is the
+// epoch of the last record deleted: else the leader of a later epoch could not check what this log once had below its start
+// (B3), and would count it as a copy of records that it does not have.
 func (l *Log) End() (logEndOffset int64, lastEpoch int32) {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
-	return l.end, l.epochs.at(l.end - 1)
+	if lastEpoch = l.epochs.at(l.end - 1); lastEpoch < 0 && l.end == l.start {
+		lastEpoch = l.below
+	}
+	return l.end, lastEpoch
 }
 
 // Size returns the bytes of all batches.

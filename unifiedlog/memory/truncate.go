@@ -51,6 +51,7 @@ func (l *Log) TruncateFullyAndStartAt(offset int64, epochs ...EpochStart) {
 func (l *Log) truncateFully(offset int64) {
 	l.store = store{}
 	l.epochs = nil
+	l.below = -1
 	l.start, l.end, l.flushed = offset, offset, offset
 }
 
@@ -65,7 +66,7 @@ func (l *Log) DeleteRecords(offset int64) error {
 	}
 	moved := offset > l.start
 	if moved {
-		l.start = offset
+		l.start, l.below = offset, l.epochs.at(offset-1)
 		l.store.dropBelow(offset)
 		l.epochs.truncateFromStart(offset)
 	}
