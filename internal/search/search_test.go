@@ -30,6 +30,9 @@ var small = []named{
 	{"unclean elections", Config{Brokers: 2, Partitions: 1, Epochs: 3, Records: 3, Unclean: true, Joined: true}},
 	{"compaction, batches of two", Config{Brokers: 2, Partitions: 1, Epochs: 2, Records: 4, Compactions: 1, BatchesOfTwo: true, Joined: true}},
 	{"log start moves, tier rebuild", Config{Brokers: 2, Partitions: 1, Epochs: 2, Records: 3, Starts: 1}},
+	// This one found that a log purged to its end must tell in which epoch it ended: without that an acknowledged record was
+	// lost in ten steps.
+	{"log start moves, unclean elections", Config{Brokers: 2, Partitions: 1, Epochs: 3, Records: 2, Starts: 1, Unclean: true, Joined: true}},
 	{"the broker truncates without Stop", Config{Brokers: 2, Partitions: 1, Epochs: 2, Records: 3, Rewinds: 1}},
 	{"3 brokers", Config{Brokers: 3, Partitions: 1, Epochs: 2, Records: 2, Joined: true}},
 	{"Read and Resign race, skips, retention", Config{Brokers: 2, Partitions: 1, Epochs: 2, Records: 2, StepByStep: true, Segments: 2, Skips: 1}},
