@@ -26,7 +26,7 @@ type named struct {
 // small are the configurations that every run of the tests searches to the end.
 var small = []named{
 	{"crash, appends race with everything", Config{Brokers: 2, Partitions: 1, Epochs: 2, Records: 3, Crashes: 1}},
-	{"3 epochs, crash", Config{Brokers: 2, Partitions: 1, Epochs: 3, Records: 3, Crashes: 1, Joined: true}},
+	{"3 epochs, crash", Config{Brokers: 2, Partitions: 1, Epochs: 3, Records: 2, Crashes: 1, Joined: true}},
 	{"unclean elections", Config{Brokers: 2, Partitions: 1, Epochs: 3, Records: 3, Unclean: true, Joined: true}},
 	{"compaction, batches of two", Config{Brokers: 2, Partitions: 1, Epochs: 2, Records: 4, Compactions: 1, BatchesOfTwo: true, Joined: true}},
 	{"log start moves, tier rebuild", Config{Brokers: 2, Partitions: 1, Epochs: 2, Records: 3, Starts: 1}},
@@ -106,7 +106,7 @@ func TestSearch(t *testing.T) {
 	}
 	fmt.Println(sum)
 	for _, what := range []string{
-		"decision to append", "decision: gap", "decision: corrupt", "decision: inside a batch or a compaction gap", "eviction",
+		"decision to append", "decision: gap", "decision: lineage", "decision: corrupt", "decision: inside a batch or a compaction gap", "eviction",
 		"decision on a segment that retention has deleted", "append decided of the second slice of a segment",
 	} {
 		assert.NotZero(t, sum.Reached[what], what)
@@ -114,8 +114,6 @@ func TestSearch(t *testing.T) {
 	for _, what := range kindNames {
 		assert.NotZero(t, sum.Reached[what], what)
 	}
-	// With the gate no entry that does not match is ever met: the lineage of F2 is a second defence.
-	assert.Zero(t, sum.Reached["decision: lineage"])
 }
 
 func run(t *testing.T, cfg Config) Result {
