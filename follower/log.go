@@ -11,7 +11,8 @@ import (
 // memory. Appends of one partition never overlap; End may be called at any time.
 type Log interface {
 	// End returns the log end offset and the leader epoch of the offset before it, read together. The epoch is -1 if
-	// the log tells none.
+	// the log tells none: it has never had a record. One whose records were all deleted, by age or by a purge, still
+	// tells the epoch of its last, or the leader's check of its report (B3) passes unchecked.
 	End() (logEndOffset int64, lastEpoch int32)
 	// AppendAsFollower appends the batches, or returns [ErrStale] and appends nothing unless, under the log's own lock,
 	// the log end offset is still expectedOffset and leaderEpoch is still the epoch that the broker follows in this

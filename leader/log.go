@@ -13,7 +13,8 @@ type Log interface {
 	// Start returns the local log start offset.
 	Start() int64
 	// End returns the log end offset and the leader epoch of the offset before it, read together. The epoch is -1 if
-	// the log tells none.
+	// the log tells none: it has never had a record. One whose records were all deleted, by age or by a purge, still
+	// tells the epoch of its last, or the leader's check of its report (B3) passes unchecked.
 	End() (logEndOffset int64, lastEpoch int32)
 	// Read copies whole record batches from offset on into dst and returns how many bytes, 0 and nil at the log's end.
 	// The first batch is the one that begins at offset, or, where compaction removed that one, the next. Read copies
