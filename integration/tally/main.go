@@ -1,7 +1,8 @@
-// Command tally reads what go test -json prints, shows what went wrong, what was skipped and what tests say of themselves
-// by T.Attr, and writes how many tests have passed, failed and been skipped to the file named, as three numbers on one
-// line. What counts is the innermost: a test with subtests counts as these. A package that fails without a failed test,
-// since it does not compile or was ended, counts as one failure, and so does one in which nothing ran.
+// Command tally reads what go test -json prints, shows which tests have ended, what went wrong, what was skipped and what
+// tests say of themselves by T.Attr, and writes how many tests have passed, failed and been skipped to the file named, as
+// three numbers on one line. What counts is the innermost: a test with subtests counts as these. A package that fails
+// without a failed test, since it does not compile or was ended, counts as one failure, and so does one in which nothing
+// ran.
 //
 //	go test -json ./... | tally counts.txt
 package main
@@ -102,11 +103,14 @@ func note(packages map[string]map[string]*test, e event, out io.Writer) *counts 
 	}
 	switch e.Action {
 	case "attr":
-		fmt.Fprintf(out, "%s: %s\n", e.Key, e.Value)
+		fmt.Fprintf(out, "    %s: %s: %s\n", e.Test, e.Key, e.Value)
 	case "output":
 		t.output = append(t.output, e.Output)
 	case "pass", "fail", "skip":
 		t.outcome = e.Action
+		if e.Test != "" && !strings.Contains(e.Test, "/") {
+			fmt.Fprintf(out, "    %s: %s, %.1f s\n", e.Test, e.Action, e.Elapsed)
+		}
 		if e.Test == "" {
 			delete(packages, e.Package)
 			done := ended(e.Package, tests, e.Elapsed, out)

@@ -39,7 +39,7 @@ func TestTally(t *testing.T) {
 				`{"Action":"pass","Package":"p","Test":"TestA"}`,
 				`{"Action":"pass","Package":"p"}`,
 			),
-			want: counts{passed: 1}, prints: []string{"cluster: replicated 9 batches"},
+			want: counts{passed: 1}, prints: []string{"TestA: cluster: replicated 9 batches", "TestA: pass"},
 		},
 		{
 			name: "a case that failed",
