@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/walhop/walhop/retention"
+	"github.com/walhop/walhop/walstorage"
 	"github.com/walhop/walhop/walstorage/objectstore/memory"
 )
 
@@ -129,4 +130,49 @@ func TestClockJumps(t *testing.T) {
 		minutes(95)
 		assert.Len(t, b.ids(), 65)
 	})
+}
+
+// R13: nothing tells a sweeper that its clock, once ahead, was put right, before its broker makes another segment. What is there
+// lives longer by as much as the clock was ahead, and then goes; a clock ahead by more than a segment lives holds up nothing
+// (seed 396 of internal/sim).
+func TestClockWasAhead(t *testing.T) {
+	const limit = time.Hour + 5*time.Minute
+	tests := map[string]struct{ ahead, longer time.Duration }{
+		"within the grace":               {4 * time.Minute, 0},
+		"by half an hour":                {30 * time.Minute, 30 * time.Minute},
+		"by an hour":                     {time.Hour, time.Hour},
+		"by longer than a segment lives": {2 * time.Hour, 0},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				// Given a segment made under the right clock and one a minute later under a clock that is ahead, the last for long,
+				b := newBucket(t)
+				begun := time.Now()
+				right := b.upload(1, time.Now())
+				time.Sleep(time.Minute)
+				wrong := b.upload(1, time.Now().Add(test.ahead))
+				lived := map[bool]time.Duration{}
+				// when the clock is right again, whoever sweeps, for the first time or not,
+				for len(b.ids()) > 0 && time.Since(begun) < 4*limit {
+					time.Sleep(time.Minute)
+					sweep(t, b.sweeper())
+					for isRight, id := range map[bool]walstorage.SegmentID{true: right, false: wrong} {
+						if _, gone := lived[isRight]; !gone && !b.has(id) {
+							lived[isRight] = time.Since(begun)
+						}
+					}
+				}
+				// then both go in time.
+				longer := test.longer
+				assert.GreaterOrEqual(t, lived[true], limit+longer)
+				assert.LessOrEqual(t, lived[true], limit+longer+2*time.Minute)
+				if longer == 0 && test.ahead < limit {
+					longer = test.ahead // the id within the grace of its storing counts too
+				}
+				assert.GreaterOrEqual(t, lived[false], limit+longer+time.Minute)
+				assert.LessOrEqual(t, lived[false], limit+longer+2*time.Minute)
+			})
+		})
+	}
 }

@@ -9,7 +9,8 @@
 // Age is the time in the segment's id, which is its broker's clock. Where the store tells its own time, both must be old:
 // a clock that was behind deletes nothing early. An id that lies after its own storing by more than Config.Grace counts by
 // the store's time alone, or an id of the year 2100 would stay till then. A sweeper whose own clock is ahead of the store's
-// notices that by its newest segments, and reckons with it.
+// notices that by its newest segments, and reckons with it. If the clock is put right and the broker makes no more segments,
+// nothing tells it so: what is there stays longer by as much as the clock was ahead.
 //
 // Most runs list only what may have come of age since the last one. Once a day, at the start, and when the clock has jumped,
 // a run lists everything: it finds segments whose hour had been listed before they appeared there.
