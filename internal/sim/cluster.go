@@ -35,6 +35,7 @@ type Cluster struct {
 	skews      []atomic.Int64
 	keys       walstorage.Keys
 	everSkewed atomic.Bool      // a clock was wrong
+	mostAhead  atomic.Int64     // by so much the clock that was most ahead
 	retention  time.Duration    // of the sweepers
 	stallAfter time.Duration    // of the followers
 	sessions   map[int32]*actor // what notices that a broker is dead

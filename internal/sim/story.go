@@ -328,6 +328,7 @@ func (c *Cluster) Heal(a, b int32) { c.network.heal(a, b) }
 func (c *Cluster) Skew(broker int32, by time.Duration) {
 	if by != 0 {
 		c.everSkewed.Store(true)
+		c.mostAhead.Store(max(c.mostAhead.Load(), int64(by)))
 	}
 	c.skews[broker-1].Store(int64(by))
 }
