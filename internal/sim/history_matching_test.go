@@ -337,3 +337,33 @@ func TestB3ReportsAreChecked(t *testing.T) {
 		c.requireViolation("lost what was committed")
 	})
 }
+
+// A leader that does not know yet of an unclean election goes on alone, and acknowledges what its successor never has. That is
+// lost with the election, as in Kafka, and not by the clean one that follows (seeds 449, 802, 1776 and 1940).
+func TestZombieAfterAnUncleanElection(t *testing.T) {
+	t.Parallel()
+	history(t, "a zombie acknowledges", Config{Replicas: [][]int32{{1, 2}}, Brokers: 2}, func(t *testing.T, c *Cluster) {
+		part := c.Part(0)
+		c.ProduceAcked(part, time.Second)
+		c.Flush(2)
+		// Given a leader that is the whole ISR, and hears neither of the other replica nor of the controller,
+		c.Kill(2)
+		c.Until(10*time.Second, "2 has left the ISR", func() bool { return len(c.ISR(part)) == 1 })
+		c.Run(c.cfg.LagTimeMax) // B2: until it is not waited for any more
+		c.Isolate(1)
+		c.Cut(1, 2)
+		c.Restart(2)
+		c.ElectUnclean(part, 2)
+		// when it acknowledges more records while the other leads already,
+		require.NoError(t, c.ProduceAt(1, part, 3))
+		c.Until(time.Second, "1 commits them alone", func() bool { return c.HighWatermark(part, 1) == 4 })
+		c.Produce(part, 2)
+		// then they are lost, and the clean election that follows loses nothing.
+		c.Heal(1, 2)
+		c.Reconnect(1)
+		c.Until(10*time.Second, "1 is back in the ISR", func() bool { return len(c.ISR(part)) == 2 })
+		c.Elect(part, 1)
+		require.Equal(t, int64(3), c.LEO(part, 1))
+		c.AwaitConverged(10 * time.Second)
+	})
+}

@@ -184,7 +184,7 @@ func (p *process) lead(r *role, g registration) {
 		}
 		return
 	}
-	lost := r.part.truth.elected(g.epoch, logStart, start, lastEpoch)
+	lost := r.part.truth.elected(g.epoch, logStart, start, lastEpoch, g.unclean)
 	r.part.leaderEnd.Store(start)
 	p.cluster.controller.led(r.part, g.epoch)
 	if lost != nil && !g.unclean {

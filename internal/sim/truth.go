@@ -19,6 +19,8 @@ type truth struct {
 	deleted   int64             // a leader's log has begun here: what lies below is of no interest to anybody
 	committed []commit
 	acked     map[place]bool // acknowledged with acks=all
+	// unclean are the epochs that began after an unclean election, with the log start at which they did.
+	unclean map[int32]int64
 }
 
 // place is where a batch was written first. A leader epoch has one leader, so a place has one batch for ever (B6).
@@ -68,14 +70,29 @@ func (l lineage) end(epoch int32) int64 {
 	return -1
 }
 
+// common returns the end of what two lineages have in common: where the newest epoch of both ends in the shorter one, 0 if
+// there is none.
+func (l lineage) common(other lineage) int64 {
+	for i := len(l) - 1; i >= 0; i-- {
+		if end := other.end(l[i].Epoch); end >= 0 {
+			return min(end, l.end(l[i].Epoch))
+		}
+	}
+	return 0
+}
+
 func newTruth() *truth {
-	return &truth{lineages: map[int32]lineage{}, batches: map[place]*written{}, bases: map[int32][]int64{}, acked: map[place]bool{}}
+	return &truth{
+		lineages: map[int32]lineage{}, batches: map[place]*written{}, bases: map[int32][]int64{}, acked: map[place]bool{},
+		unclean: map[int32]int64{},
+	}
 }
 
 // elected notes that the leader of epoch begins it at start, on a log whose last batch is of lastEpoch (-1: it has none)
-// and that begins at logStart. It returns what was committed and is not in that log: after a clean election that is a
-// violation, after an unclean one it is forgotten.
-func (t *truth) elected(epoch int32, logStart, start int64, lastEpoch int32) (lost []string) {
+// and that begins at logStart; unclean says that it may lack what was committed. It returns what was committed and is not in
+// that log: after a clean election that is a violation, after an unclean one it is forgotten, unless a later epoch has begun
+// already, which counts instead.
+func (t *truth) elected(epoch int32, logStart, start int64, lastEpoch int32, unclean bool) (lost []string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	var line lineage
@@ -86,28 +103,63 @@ func (t *truth) elected(epoch int32, logStart, start int64, lastEpoch int32) (lo
 	}
 	t.lineages[epoch] = append(line, memory.EpochStart{Epoch: epoch, Start: start})
 	line = t.lineages[epoch]
+	superseded := false // a later epoch has begun: what its log holds is not lost with this one
+	for later := range t.lineages {
+		superseded = superseded || later > epoch
+	}
+	if unclean && !superseded {
+		t.unclean[epoch] = logStart
+	}
 	for at := range t.acked {
 		if w := t.batches[at]; at.epoch < epoch && w.last >= logStart && line.end(at.epoch) <= w.last {
 			lost = append(lost, fmt.Sprintf("acknowledged at %d in epoch %d", at.base, at.epoch))
-			delete(t.acked, at)
+			if !superseded {
+				delete(t.acked, at)
+			}
 		}
 	}
 	slices.Sort(lost)
-	t.committed = slices.DeleteFunc(t.committed, func(c commit) bool {
-		if c.by >= epoch || c.end <= logStart || line.end(c.epoch) >= c.end {
-			return false
+	committed := t.committed[:0]
+	for _, c := range t.committed {
+		if c.by < epoch && c.end > logStart && line.end(c.epoch) < c.end {
+			lost = append(lost, fmt.Sprintf("committed up to %d in epoch %d, in the log of epoch %d that one ends at %d", c.end, c.epoch, epoch, max(0, line.end(c.epoch))))
+			if !superseded { // what both logs have stays committed
+				c.end = t.lineages[c.by].common(line)
+				c.epoch = t.lineages[c.by].at(c.end - 1)
+			}
 		}
-		lost = append(lost, fmt.Sprintf("committed up to %d in epoch %d, in the log of epoch %d that one ends at %d", c.end, c.epoch, epoch, max(0, line.end(c.epoch))))
-		return true
-	})
+		if c.end > 0 {
+			committed = append(committed, c)
+		}
+	}
+	t.committed = committed
 	return lost
 }
 
-// acknowledges notes that a producer was told that all in sync replicas have the batch.
+// acknowledges notes that a producer was told that all in sync replicas have the batch. What an unclean election has lost
+// already is forgotten at once, see kept.
 func (t *truth) acknowledges(epoch int32, base int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.acked[place{epoch, base}] = true
+	at := place{epoch, base}
+	if t.kept(epoch, t.batches[at].last+1) > t.batches[at].last {
+		t.acked[at] = true
+	}
+}
+
+// kept returns up to where what the leader of epoch holds below end is in the logs of the later leaders that began after an
+// unclean election. A leader that does not know yet of its successor may go on, with an ISR that is itself and those that do
+// not know either, and acknowledge what the successor never had. After a clean election it cannot: its ISR has the
+// successor, which reports to it no more. After an unclean one it can, in Kafka as here, and what it commits then is as lost
+// as what it had committed before.
+func (t *truth) kept(epoch int32, end int64) int64 {
+	to := end
+	for later, logStart := range t.unclean {
+		if later > epoch && end > logStart {
+			to = min(to, t.lineages[epoch].common(t.lineages[later]))
+		}
+	}
+	return to
 }
 
 // lostAcked returns what is wrong with the log of the leader of epoch: a batch that was acknowledged and is not in it, ""
@@ -152,10 +204,14 @@ func (t *truth) compacted(from, to int64) {
 	}
 }
 
-// commits notes that the leader of epoch has moved the high watermark to end.
+// commits notes that the leader of epoch has moved the high watermark to end. What an unclean election has lost already is
+// forgotten at once, see kept.
 func (t *truth) commits(epoch int32, end int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if end = t.kept(epoch, end); end == 0 {
+		return
+	}
 	of := t.lineages[epoch].at(end - 1)
 	i := slices.IndexFunc(t.committed, func(c commit) bool { return c.epoch == of && c.by == epoch })
 	if i < 0 {

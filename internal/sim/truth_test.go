@@ -24,12 +24,12 @@ func TestTruth(t *testing.T) {
 		return raw
 	}
 	// Given a leader of epoch 0 with [0,3), of which one of epoch 1 has [0,2), and goes on with [2,5).
-	require.Empty(t, truth.elected(0, 0, 0, -1))
+	require.Empty(t, truth.elected(0, 0, 0, -1, false))
 	a := write(batchtest.Make(0, 0, "a"))
 	b := write(batchtest.Make(1, 0, "b"))
 	c := write(batchtest.Make(2, 0, "c"))
 	truth.commits(0, 2)
-	require.Empty(t, truth.elected(1, 0, 2, 0))
+	require.Empty(t, truth.elected(1, 0, 2, 0, false))
 	d := write(batchtest.Make(2, 1, "d"))
 	e := write(batchtest.Make(3, 1, "e"))
 	f := write(batchtest.Make(4, 1, "f"))
@@ -75,9 +75,52 @@ func TestTruth(t *testing.T) {
 
 	// What was committed must be in the log of every later leader, unless it has been deleted.
 	truth.commits(1, 5)
-	require.Len(t, truth.elected(2, 0, 3, 1), 1, "it lacks [3,5)")
+	require.Len(t, truth.elected(2, 0, 3, 1, false), 1, "it lacks [3,5)")
 	truth.commits(2, 3)
-	require.Empty(t, truth.elected(3, 3, 3, -1))
+	require.Empty(t, truth.elected(3, 3, 3, -1, false))
+}
+
+// TestTruthAfterAnUncleanElection: an unclean election loses what its leader lacks, also what an older leader commits and
+// acknowledges after it, not knowing yet of its successor; and nothing else (seeds 449, 802, 1776 and 1940).
+func TestTruthAfterAnUncleanElection(t *testing.T) {
+	write := func(truth *truth, epoch int32, base int64) {
+		raw := batchtest.Make(base, epoch, "x")
+		header, err := batch.ParseHeader(raw)
+		require.NoError(t, err)
+		truth.wrote(&header, raw)
+	}
+	// Given a leader of epoch 0 with [0,4), of which [0,2) is committed, and one of epoch 2 that has [0,3) of it.
+	given := func(unclean bool) *truth {
+		truth := newTruth()
+		require.Empty(t, truth.elected(0, 0, 0, -1, false))
+		for base := range int64(4) {
+			write(truth, 0, base)
+		}
+		truth.commits(0, 2)
+		truth.acknowledges(0, 1)
+		require.Empty(t, truth.elected(2, 0, 3, 0, unclean))
+		// When the older leader commits and acknowledges the rest,
+		truth.commits(0, 4)
+		truth.acknowledges(0, 2)
+		truth.acknowledges(0, 3)
+		return truth
+	}
+	// then that is lost if the election was unclean, and a violation if it was not.
+	require.Empty(t, given(true).elected(3, 0, 3, 2, false))
+	require.Len(t, given(false).elected(3, 0, 3, 2, false), 2, "the last record was acknowledged, and committed")
+	// What the successor has must not go.
+	require.Len(t, given(true).elected(3, 0, 2, 0, false), 2, "the third was acknowledged, and committed")
+
+	// An election loses what its leader lacks and no more: what it has stays committed.
+	truth := given(true)
+	require.Len(t, truth.elected(3, 0, 2, 0, true), 2)
+	require.Empty(t, truth.elected(4, 0, 2, 3, false))
+	require.Len(t, truth.elected(5, 0, 1, 0, false), 2, "the second was acknowledged, and committed")
+
+	// An older epoch that begins late, on a log of its own, loses nothing of what the newer one has.
+	truth = given(true)
+	require.Len(t, truth.elected(1, 0, 1, 0, true), 3)
+	require.Len(t, truth.elected(3, 0, 1, 0, false), 3)
 }
 
 // TestPublisher: what looks at publications notices each way in which one can be wrong (L2, L3).
