@@ -438,7 +438,7 @@ func (c *Cluster) SpoilEvent(broker int32, how func(*memlog.DeliveryFault)) {
 func (c *Cluster) SpoilEventOf(broker, of int32, how func(*memlog.DeliveryFault)) {
 	c.topic.mu.Lock()
 	defer c.topic.mu.Unlock()
-	c.topic.spoils[flow{of, broker}] = how
+	c.topic.spoils[flow{of, broker}] = &spoil{how: how, met: map[*process]bool{}}
 }
 
 // RejectEvents makes the metadata log refuse for ever the events that is tells; nil ends it.

@@ -22,14 +22,34 @@ type topicWeather struct {
 	down      map[int32]bool // brokers whose publications have an unknown outcome and are not stored
 	deaf      map[int32]bool // brokers that get no event: they are lost, and show as a gap with the next one
 	behind    map[int32]time.Duration
-	stored    map[eventPlace]time.Duration         // when an event is in the topic
-	spoils    map[flow]func(*memlog.DeliveryFault) // what becomes of the next event on its way
-	subscribe time.Duration                        // how long it takes
+	stored    map[eventPlace]time.Duration // when an event is in the topic
+	spoils    map[flow]*spoil
+	subscribe time.Duration // how long it takes
 	refuses   func(e *metadata.Event) bool
 }
 
 // flow is the events of one broker, 0 for any, on their way to another.
 type flow struct{ from, to int32 }
+
+// spoil is what becomes of the next event of a flow. Where two processes of a broker read, the one that was replaced and
+// sleeps and the new one, both meet that event so: which of them is asked first is up to the scheduler (D2).
+type spoil struct {
+	how   func(*memlog.DeliveryFault)
+	event eventPlace // the one that was met first
+	met   map[*process]bool
+}
+
+// spoils tells whether the event is the one, for a process that has not met it yet.
+func (s *spoil) spoils(p *process, event eventPlace) bool {
+	if len(s.met) == 0 {
+		s.event = event
+	}
+	if s.event != event || s.met[p] {
+		return false
+	}
+	s.met[p] = true
+	return true
+}
 
 // eventPlace names one event of a broker.
 type eventPlace struct {
@@ -45,7 +65,7 @@ func newTopicWeather(c *Cluster) *topicWeather {
 	}
 	return &topicWeather{
 		cluster: c, topic: topic, down: map[int32]bool{}, deaf: map[int32]bool{}, behind: map[int32]time.Duration{},
-		stored: map[eventPlace]time.Duration{}, spoils: map[flow]func(*memlog.DeliveryFault){},
+		stored: map[eventPlace]time.Duration{}, spoils: map[flow]*spoil{},
 		subscribe: c.cfg.PublishLatency,
 	}
 }
@@ -123,7 +143,8 @@ func (w *topicWeather) deliver(p *process, d memlog.Delivery) memlog.DeliveryFau
 	latency += w.behind[p.id]
 	// The delay counts from when the event was stored; it ends at an instant of this subscriber's.
 	now := w.cluster.instants.now()
-	at, known := w.stored[eventPlace{d.Segment.BrokerID, d.Segment.BrokerEpoch, d.Sequence}]
+	place := eventPlace{d.Segment.BrokerID, d.Segment.BrokerEpoch, d.Sequence}
+	at, known := w.stored[place]
 	if !known {
 		at = now
 	}
@@ -145,9 +166,8 @@ func (w *topicWeather) deliver(p *process, d memlog.Delivery) memlog.DeliveryFau
 		fault.UnknownVersion = true
 	}
 	for _, f := range []flow{{d.Segment.BrokerID, p.id}, {0, p.id}} {
-		if spoil := w.spoils[f]; spoil != nil {
-			spoil(&fault)
-			delete(w.spoils, f)
+		if spoil := w.spoils[f]; spoil != nil && spoil.spoils(p, place) {
+			spoil.how(&fault)
 			break
 		}
 	}
