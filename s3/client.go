@@ -3,6 +3,7 @@ package s3
 import (
 	"context"
 	"fmt"
+	"io"
 	"net/http"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -119,9 +120,23 @@ func (d *Driver) options(o *sdk.Options) {
 		o.Credentials = d.credentials
 	}
 	o.ExpressCredentials = d.sessions
+	o.HTTPClient = readBodies{o.HTTPClient}
 	if d.noChecksum {
 		o.APIOptions = append(o.APIOptions[:len(o.APIOptions):len(o.APIOptions)], withoutChecksum)
 	}
+}
+
+// readBodies has net/http read every body, and none write itself. The SDK closes a body as soon as the answer begins; one
+// that is asked to write itself after that, though it is all sent, answers with an error, and for that net/http closes the
+// connection while the answer is being read. Of DeleteObjects over a fast network that happened to three in a hundred.
+type readBodies struct{ client sdk.HTTPClient }
+
+// Do implements sdk.HTTPClient.
+func (c readBodies) Do(r *http.Request) (*http.Response, error) {
+	if r.Body != nil && r.Body != http.NoBody {
+		r.Body = struct{ io.ReadCloser }{r.Body}
+	}
+	return c.client.Do(r)
 }
 
 // withoutChecksum takes the SDK's checksums out of every request. DeleteObjects must have one, and an MD5 will do.

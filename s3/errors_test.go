@@ -293,6 +293,28 @@ func TestBytesTogetherWithTheEnd(t *testing.T) {
 	assert.Equal(t, "0123456789", string(dst))
 }
 
+// net/http asks a body for more after it has sent all of it, and the answer may have begun by then, with which the SDK
+// closes the body: it then has nothing more to say, and no error, for which the answer would be cut.
+func TestBodyIsAskedOnceMore(t *testing.T) {
+	for _, op := range []string{"PutObject", "DeleteObjects"} {
+		_, url := serve(t, fake.Config{})
+		transport := &http.Transport{}
+		defer transport.CloseIdleConnections()
+		var sent io.Reader
+		c := config(url)
+		c.HTTPClient = &http.Client{Transport: drivertest.RoundTrip(func(r *http.Request) (*http.Response, error) {
+			sent = r.Body
+			return transport.RoundTrip(r)
+		})}
+		require.NoError(t, operations[op](t.Context(), open(t, c)))
+
+		more, err := io.Copy(io.Discard, sent)
+
+		require.NoError(t, err, op)
+		require.Zero(t, more, op)
+	}
+}
+
 // What a store that has lost its mind may send under the right status is no success.
 func TestOddAnswers(t *testing.T) {
 	tests := map[string]struct {
