@@ -159,7 +159,7 @@ func newCluster(t *testing.T, cfg Config) *Cluster {
 }
 
 func newDisk(c *Cluster, part *Partition, broker int32) *disk {
-	d := &disk{cluster: c, part: part, broker: broker, who: fmt.Sprintf("disk %d %s", broker, part.Topic), checkedEpoch: -1}
+	d := &disk{cluster: c, part: part, broker: broker, who: fmt.Sprintf("disk %d %s", broker, part.Topic), checkedEpoch: -1, sameEpoch: -1}
 	d.arm = c.instants.actor("disk %d %d", broker, part.index)
 	d.log = memory.New(memory.Config{})
 	return d

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"sync"
@@ -27,6 +28,9 @@ type disk struct {
 	// checkedEpoch and checkedTo say up to where the log is known to be that of the leader of an epoch.
 	checkedEpoch int32
 	checkedTo    int64
+	// sameEpoch and sameTo say up to where the log was found equal to that of the leader of an epoch.
+	sameEpoch int32
+	sameTo    int64
 	end          int64 // the log's end after the last operation
 	lowered      bool  // the operation truncates: the end may fall
 	// highWatermark is the checkpoint on disk, flushedTo the end of what survives a crash.
@@ -293,10 +297,63 @@ func (d *disk) verify(leaderEpoch int32) {
 	d.checkedEpoch, d.checkedTo = leaderEpoch, end
 }
 
+// differs holds the log against that of the leader of the epoch, batch by batch, where both have one below to, and returns
+// a difference, "" if there is none. A log that has taken nothing in that epoch is not looked at.
+func (d *disk) differs(leader *disk, epoch int32, to int64) string {
+	d.mu.Lock()
+	if d.checkedEpoch != epoch {
+		d.mu.Unlock()
+		return ""
+	}
+	from := d.log.Start()
+	if d.sameEpoch == epoch {
+		from = max(from, d.sameTo)
+	}
+	end, _ := d.log.End()
+	to = min(to, end)
+	mine := batchesIn(d.log.Bytes(from), from, to)
+	d.mu.Unlock()
+	leader.mu.Lock()
+	start := max(from, leader.log.Start())
+	theirs := batchesIn(leader.log.Bytes(start), start, to)
+	leader.mu.Unlock()
+	for base, raw := range mine {
+		if other, ok := theirs[base]; ok && !bytes.Equal(raw, other) {
+			return fmt.Sprintf("broker %d has another batch at %d than its leader %d, and the leader has committed it", d.broker, base, leader.broker)
+		} else if !ok && base >= start && !d.part.truth.isCompacted(raw) {
+			return fmt.Sprintf("broker %d has a batch at %d that its leader %d has not, below what that has committed", d.broker, base, leader.broker)
+		}
+	}
+	for base, raw := range theirs {
+		if _, ok := mine[base]; !ok && !d.part.truth.isCompacted(raw) {
+			return fmt.Sprintf("broker %d has no batch at %d, which its leader %d has committed", d.broker, base, leader.broker)
+		}
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if len(mine) > 0 {
+		d.cluster.countMany("batch compared where it is committed", len(mine))
+	}
+	d.sameEpoch, d.sameTo = epoch, max(from, to)
+	return ""
+}
+
+// batchesIn returns the batches that lie wholly in [from, to), by their base offsets.
+func batchesIn(raw []byte, from, to int64) map[int64][]byte {
+	found := map[int64][]byte{}
+	scanner := batch.NewScanner(raw)
+	for scanner.Next() {
+		if h := scanner.Header(); h.BaseOffset >= from && h.LastOffset() < to {
+			found[h.BaseOffset] = scanner.Bytes()
+		}
+	}
+	return found
+}
+
 // truncated notes a truncation that the broker asked for; why says who did. It is called with mu held, by an op of do.
 func (m *mount) truncated(why string, before int64) {
 	after, _ := m.log.End()
-	m.checkedEpoch, m.lowered = -1, true
+	m.checkedEpoch, m.sameEpoch, m.lowered = -1, -1, true
 	m.cluster.count("truncation")
 	m.cluster.count("truncation, " + why)
 	m.cluster.trace.add(m.who, "truncates from %d to %d, "+why, before, after)
@@ -320,7 +377,7 @@ func (m *mount) crash() {
 		}
 		d.log = recovered
 	}
-	d.owner, d.end, d.checkedEpoch, d.behindSince = nil, after, -1, time.Time{}
+	d.owner, d.end, d.checkedEpoch, d.sameEpoch, d.behindSince = nil, after, -1, -1, time.Time{}
 	d.highWatermark = min(d.highWatermark, after)
 	if after < before {
 		d.cluster.trace.add(d.who, "loses [%d,%d) in the crash", after, before)

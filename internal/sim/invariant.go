@@ -19,7 +19,7 @@ const converges = 20 * time.Second
 const rejoins = 6 * time.Second
 
 // inspect looks at what must hold at each step and is not looked at where it happens: bounds of memory and of goroutines,
-// and readers of deleted segments.
+// readers of deleted segments, and whether the replicas of a partition have the same where it is committed.
 func (c *Cluster) inspect(s *sizes) {
 	for _, b := range c.brokerIDs() {
 		p := c.process(b)
@@ -45,6 +45,11 @@ func (c *Cluster) inspect(s *sizes) {
 		c.violate("there are %d goroutines", n)
 	}
 	c.lookAtLosers()
+	for _, part := range c.controller.present() {
+		if wrong := c.differs(part, c.controller.view(part)); wrong != "" {
+			c.violate("%s: %s", part, wrong)
+		}
+	}
 	c.stopIfViolated()
 }
 
@@ -92,6 +97,29 @@ func (c *Cluster) lostAcked(part *Partition, g registration) string {
 		has[place{scanner.Header().LeaderEpoch, scanner.Header().BaseOffset}] = true
 	}
 	return part.truth.lostAcked(g.epoch, d.log.Start(), func(epoch int32, base int64) bool { return has[place{epoch, base}] })
+}
+
+// differs holds the logs of a partition's replicas against its leader's, byte for byte, as far as the leader has committed,
+// and returns a difference, "" if there is none. It knows nothing of the truth: two logs that both pass its checks must
+// still be one. A replica counts once it has appended in the leader's epoch: until then it may have to truncate.
+func (c *Cluster) differs(part *Partition, g registration) string {
+	leader := c.process(g.leader)
+	if leader == nil {
+		return ""
+	}
+	r := leader.role(part.Key())
+	if r == nil || r.epoch != g.epoch || !r.leads() {
+		return ""
+	}
+	to := leader.highWatermark(r)
+	for _, b := range g.replicas {
+		if d := c.disk(part, b); b != g.leader && c.process(b) != nil {
+			if wrong := d.differs(c.disk(part, g.leader), g.epoch, to); wrong != "" {
+				return wrong
+			}
+		}
+	}
+	return ""
 }
 
 // sameInAnyOrder holds two Stores against each other that got the same events, in the order in which they were stored and

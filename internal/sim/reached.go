@@ -143,4 +143,5 @@ var mustReach = []reach{
 	{"compaction gap", often},
 	{"compaction gap around a follower's end", seldom},
 	{"burst", often},
+	{"batch compared where it is committed", often},
 }
