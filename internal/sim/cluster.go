@@ -98,6 +98,7 @@ func Run(t *testing.T, cfg Config, story func(c *Cluster)) (trace *Trace) {
 }
 
 func (c *Cluster) startAll() {
+	mayRun.Add(c.mostGoroutines())
 	for _, b := range c.brokerIDs() {
 		c.start(b)
 	}
@@ -182,6 +183,7 @@ func (c *Cluster) end() {
 		}
 	}
 	c.ending.Wait()
+	mayRun.Add(-c.mostGoroutines())
 	c.fail()
 }
 

@@ -60,7 +60,7 @@ func TestDiffers(t *testing.T) {
 		require.Empty(t, with(all[1:]...).differs(leader, epoch+1, 5), "it has taken nothing in that epoch")
 
 		// What its leader has not, though it is committed.
-		short := with(all[0], all[2])
+		short := with(all[0], all[2], all[3], all[4])
 		short.broker = 1
 		require.Contains(t, good.differs(short, epoch, 5), "at 1 that its leader 1 has not")
 

@@ -31,8 +31,8 @@ type disk struct {
 	// sameEpoch and sameTo say up to where the log was found equal to that of the leader of an epoch.
 	sameEpoch int32
 	sameTo    int64
-	end          int64 // the log's end after the last operation
-	lowered      bool  // the operation truncates: the end may fall
+	end       int64 // the log's end after the last operation
+	lowered   bool  // the operation truncates: the end may fall
 	// highWatermark is the checkpoint on disk, flushedTo the end of what survives a crash.
 	highWatermark, flushedTo int64
 	traffic                  Traffic
