@@ -66,12 +66,15 @@ func (n *network) travel(ctx context.Context, l link, op uint64) error {
 		n.cluster.count("message slow: " + l.kind)
 		latency += a.chance.between(op, "slowness", 10*time.Millisecond, 300*time.Millisecond)
 	}
-	if err := a.take(ctx, op, latency); err != nil {
+	err := a.take(ctx, op, latency)
+	if lost { // also where its sender did not wait for so long (seed 7574)
+		n.cluster.count("message lost: " + l.kind)
+		n.noteLost(l.from, l.to)
+	}
+	if err != nil {
 		return err
 	}
 	if lost {
-		n.cluster.count("message lost: " + l.kind)
-		n.noteLost(l.from, l.to)
 		return fmt.Errorf("%w: %d to %d", errUnreachable, l.from, l.to)
 	}
 	n.cluster.trace.add(a.name, "message %d", int64(op))

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"errors"
 	"slices"
 	"time"
 
@@ -179,7 +180,7 @@ func (p *process) lead(r *role, g registration) {
 	var lastEpoch int32
 	err := r.log.lead(g.epoch, &start, &logStart, &lastEpoch)
 	if err != nil {
-		if !p.dead() {
+		if !p.dead() && !errors.Is(err, errKilled) {
 			p.cluster.violate("%s cannot lead %s in epoch %d: %v", p.who, r.part, g.epoch, err)
 		}
 		return
@@ -213,7 +214,7 @@ func (p *process) lead(r *role, g registration) {
 // follow begins to follow. superseding says that the older handle is still there.
 func (p *process) follow(r *role, superseding bool) {
 	if err := r.log.follow(r.epoch); err != nil {
-		if !p.dead() {
+		if !p.dead() && !errors.Is(err, errKilled) { // a zombie's disk is another process's (seeds 5144 and 5795)
 			p.cluster.violate("%s cannot follow %s in epoch %d: %v", p.who, r.part, r.epoch, err)
 		}
 		return

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/require"
 )
 
 var (
@@ -47,6 +49,16 @@ func TestSeeds(t *testing.T) {
 	fmt.Printf("sim: %d seeds, %d violations, %d faults unreached\n", result.ran, len(result.failed), len(unreached))
 	if len(unreached) > 0 && len(result.failed) == 0 {
 		t.Errorf("never reached: %s", strings.Join(unreached, "; "))
+	}
+}
+
+// TestSeedsThatFailed runs the seeds of 10,000 that have ended in a violation, each of them of an invariant that asked for
+// more than the rules promise.
+func TestSeedsThatFailed(t *testing.T) {
+	t.Parallel()
+	for _, seed := range []uint64{396, 449, 802, 1776, 1940, 5144, 5795, 7574} {
+		o := runSeed(t, seed, nil)
+		require.Empty(t, o.Violations, "seed %d", seed)
 	}
 }
 
