@@ -6,8 +6,9 @@ FUZZTIME   ?= 10s
 SEEDS      ?= 10000
 FIRST      ?= 1
 FUZZ       ?= .
+RULEBREAKS ?= .
 
-.PHONY: test race lint fuzz bench soak sim kill examples deps integration newest help
+.PHONY: test race lint fuzz bench soak sim rulebreaks kill examples deps integration newest help
 
 test: ## the README's test command
 	go test ./...
@@ -34,6 +35,9 @@ soak: ## random stories of the simulator, $(SEEDS) of them from seed $(FIRST) on
 
 sim: ## the simulator: every history, and that a seed gives one trace
 	go test ./internal/sim -v -count=1
+
+rulebreaks: ## rules broken in a copy, each must be caught; RULEBREAKS=5 for five by turns, RULEBREAKS=pattern for some
+	@./.ci/rulebreaks '$(RULEBREAKS)'
 
 kill: ## a leader killed 50 times in the midst of its work
 	go test ./examples/quickstart -count=1 -run TestKill -kills=50 -v

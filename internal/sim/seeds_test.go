@@ -18,6 +18,7 @@ var (
 	seedsFlag  = flag.Int("seeds", 0, "how many seeds TestSeeds runs, 0 for the default")
 	firstFlag  = flag.Uint64("first", 1, "the first of them")
 	seedFlag   = flag.Int64("seed", -1, "the one seed that TestSeeds runs")
+	failFlag   = flag.Int("failures", 5, "how many of them may fail before no more are tried")
 	shrinkFlag = flag.Bool("shrink", true, "whether a failed seed is shrunk to fewer steps")
 	stepsFlag  = flag.String("steps", "", "the numbers of the steps of that seed to do, as a failure prints them; empty for all")
 )
@@ -94,9 +95,6 @@ func tell(t *testing.T, f failure) {
 		strings.Join(steps, "\n"), f.seed, strings.Join(numbers, ","))
 }
 
-// mostFailures is how many seeds may fail before no more are tried.
-const mostFailures = 5
-
 type failure struct {
 	seed uint64
 	Outcome
@@ -119,7 +117,7 @@ func manySeeds(t *testing.T, first uint64, seeds int) found {
 	take := func() (seed uint64, ok bool) {
 		mu.Lock()
 		defer mu.Unlock()
-		if next >= first+uint64(seeds) || len(f.failed) >= mostFailures {
+		if next >= first+uint64(seeds) || len(f.failed) >= *failFlag {
 			return 0, false
 		}
 		next++
