@@ -53,9 +53,9 @@ func TestSeeds(t *testing.T) {
 	}
 }
 
-// TestSeedsThatFailed runs the seeds of 10,000 that have ended in a violation, each of them of an invariant that asked for
+// TestPastSeeds runs the seeds of 10,000 that have ended in a violation, each of them of an invariant that asked for
 // more than the rules promise.
-func TestSeedsThatFailed(t *testing.T) {
+func TestPastSeeds(t *testing.T) {
 	t.Parallel()
 	for _, seed := range []uint64{396, 449, 802, 1776, 1940, 5144, 5795, 7574} {
 		o := runSeed(t, seed, nil)
