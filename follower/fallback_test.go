@@ -169,6 +169,9 @@ func TestLeaderCannotUpload(t *testing.T) {
 		require.Equal(t, follower.Stalled, g.fallbacks()[0].Reason)
 		require.LessOrEqual(t, worst, 1100*time.Millisecond, "the first detection is the longest standstill")
 		g.equal(p, log)
+		for i, r := range g.ranges() {
+			require.EqualValues(t, i+1, r.To, "the end of a range is fixed when it is asked for")
+		}
 
 		// when it publishes again: one batch is already on its way by the ordinary fetch, then everything is from the store
 		before := len(g.ranges())
@@ -334,6 +337,31 @@ func TestSkipForward(t *testing.T) {
 		require.EqualValues(t, 5, g.fallbacks()[0].From)
 		require.EqualValues(t, 1005, g.fallbacks()[0].To)
 		require.EqualValues(t, 15, g.r.Stats().Batches)
+	})
+}
+
+// H1(a), F5: the end of a range is fixed when it is asked for. A fetch takes longer than the leader does from batch to batch,
+// so one that goes after the leader's end would never come to it, and the store would be forgotten.
+func TestFallbackEndsUnderLoad(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, p, log, f := follows(t, nil)
+		defer g.close()
+		ctx, cancel := context.WithCancel(context.Background())
+		defer cancel()
+		g.report(ctx, f, 5*time.Millisecond)
+		g.fetcher.latency = 20 * time.Millisecond
+		g.produce(p, 5)
+		g.append(p, 1) // its event is lost
+		for range 100 {
+			g.produce(p, 1)
+			g.after(5 * time.Millisecond)
+		}
+		require.Equal(t, follower.Replicating, f.State().Kind, "the fallback goes after the leader's end")
+		require.Len(t, g.ranges(), 1)
+		require.EqualValues(t, 6, g.ranges()[0].To)
+		g.after(10 * time.Millisecond)
+		g.equal(p, log)
+		require.EqualValues(t, 105, g.r.Stats().Batches)
 	})
 }
 
@@ -546,6 +574,35 @@ func TestTricklingPartitionComesBack(t *testing.T) {
 		require.Len(t, g.ranges(), 1)
 		require.Len(t, g.fallbacks(), 1)
 		require.EqualValues(t, 20, g.r.Stats().Batches)
+	})
+}
+
+// R1, F5: what doubles is the time between two holds, never the hold. Every event comes, and comes too late, for ten
+// minutes: each hold is in vain, and none lasts longer than StallAfter, else the follower would be out of the ISR.
+func TestHoldStaysShort(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, p, log, f := follows(t, nil)
+		defer g.close()
+		ctx, cancel := context.WithCancel(context.Background())
+		defer cancel()
+		g.report(ctx, f, 20*time.Millisecond)
+		g.reader.SetFaults(memlog.Faults{Deliver: func(memlog.Delivery) memlog.DeliveryFault {
+			return memlog.DeliveryFault{Delay: 10 * time.Second}
+		}})
+		stood, worst := time.Duration(0), time.Duration(0)
+		last := int64(0)
+		for range 6_000 {
+			g.produce(p, 1)
+			g.after(100 * time.Millisecond)
+			if end, _ := log.End(); end != last {
+				last, stood = end, 0
+				continue
+			}
+			stood += 100 * time.Millisecond
+			worst = max(worst, stood)
+		}
+		require.GreaterOrEqual(t, g.r.Stats().HoldsInVain, int64(8))
+		require.LessOrEqual(t, worst, 1200*time.Millisecond, "a hold is longer than StallAfter")
 	})
 }
 

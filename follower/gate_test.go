@@ -144,6 +144,35 @@ func TestStaleTailIsTruncatedFirst(t *testing.T) {
 	})
 }
 
+// C3, F6: the log ends exactly where the epoch began, its record at that end is another than the leader's. The lineage says
+// nothing here, offset and epoch of the event fit: the gate alone keeps it from being appended on top.
+func TestStaleTailAtTheEpochsStart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newRig(t, nil)
+		defer g.close()
+		p := partitionOf(0)
+		log := memory.New(memory.Config{})
+		require.NoError(t, log.AppendRaw(context.Background(), batchtest.Make(0, 1, "unreplicated")))
+		g.lead(p, 2)
+		g.append(p, 1)
+		g.lead(p, 3) // from offset 1 on
+		g.append(p, 1)
+		g.fetcher.latency = 300 * time.Millisecond
+		f := g.follow(p, 3, log)
+		g.after(time.Millisecond)
+
+		g.publish(part{partition: p, from: 1, to: 2})
+		g.after(100 * time.Millisecond)
+		end, epoch := log.End()
+		require.EqualValues(t, 1, end, "nothing is appended before the first answer")
+		require.EqualValues(t, 1, epoch)
+
+		g.after(time.Second)
+		g.equal(p, log)
+		require.Equal(t, follower.Replicating, f.State().Kind)
+	})
+}
+
 // F6: a metadata log that cannot be subscribed to keeps nobody from following; what is missed shows as Stalled.
 func TestFollowsWithoutMetadataLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -78,12 +78,14 @@ func TestStopWaits(t *testing.T) {
 			close(stopped)
 		}()
 		g.after(time.Second)
+		returned := false
 		select {
 		case <-stopped:
-			t.Fatal("Stop returned while an append was under way")
+			returned = true
 		default:
 		}
 		close(slow.gate)
+		require.False(t, returned, "Stop returned while an append was under way")
 		<-stopped
 		require.Zero(t, slow.inside.Load())
 		g.produce(q, 1)
@@ -93,11 +95,54 @@ func TestStopWaits(t *testing.T) {
 	})
 }
 
+// F7: the handle of a newer epoch begins only when the older one has let go of the log: while an append of the older one is
+// under way, nobody else touches the log.
+func TestSupersededHandleLetsGoFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newRig(t, nil)
+		defer g.close()
+		p, slow := partitionOf(0), &slowLog{Log: newLog(), gate: make(chan struct{})}
+		g.follow(p, 1, slow.Log).Stop()
+		older, err := g.r.Follow(p, leaderID, 1, slow)
+		require.NoError(t, err)
+		g.after(10 * time.Millisecond)
+		g.produce(p, 1)
+		g.after(10 * time.Millisecond)
+		require.EqualValues(t, 1, slow.inside.Load())
+		calls := g.fetcher.count()
+
+		// when the broker follows the next epoch without Stop
+		g.lead(p, 2)
+		require.NoError(t, slow.Follow(2))
+		newer, err := g.r.Follow(p, leaderID, 2, slow)
+		require.NoError(t, err)
+		ends := slow.ends.Load()
+		g.after(5 * time.Second)
+		callsMeanwhile, endsMeanwhile := g.fetcher.count(), slow.ends.Load()
+		close(slow.gate)
+
+		// then it has waited, however long that took
+		require.Equal(t, calls, callsMeanwhile, "an ordinary fetch beside the append of the older handle")
+		require.Equal(t, ends, endsMeanwhile, "the log is looked at beside the append of the older handle")
+		g.after(10 * time.Millisecond)
+		require.Equal(t, follower.Stopped, older.State().Kind)
+		require.Equal(t, follower.Replicating, newer.State().Kind)
+		g.produce(p, 1)
+		g.after(10 * time.Millisecond)
+		g.equal(p, slow.Log)
+	})
+}
+
 // slowLog is a log whose append waits at a gate, whatever its context says.
 type slowLog struct {
 	*memory.Log
-	gate          chan struct{}
-	inside, calls atomic.Int32
+	gate                chan struct{}
+	inside, calls, ends atomic.Int32
+}
+
+func (l *slowLog) End() (int64, int32) {
+	l.ends.Add(1)
+	return l.Log.End()
 }
 
 func (l *slowLog) AppendAsFollower(ctx context.Context, epoch int32, expected int64, batches []byte) error {
@@ -169,6 +214,59 @@ func TestStaleAppend(t *testing.T) {
 		g.after(10 * time.Millisecond)
 		g.equal(p, log)
 	})
+}
+
+// C5, F2: an append is told the log's end by which it was decided. The broker truncates between the check and the append,
+// which it must not do without Stop (B5): the log refuses, and there is no hole.
+func TestTruncationBetweenCheckAndAppend(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newRig(t, nil)
+		defer g.close()
+		p, log := partitionOf(0), &truncatedLog{Log: newLog()}
+		g.follow(p, 1, log.Log).Stop()
+		_, err := g.r.Follow(p, leaderID, 1, log)
+		require.NoError(t, err)
+		g.after(10 * time.Millisecond)
+		g.produce(p, 2)
+		g.after(10 * time.Millisecond)
+		end, _ := log.Log.End()
+		require.EqualValues(t, 2, end)
+
+		// given an append that was refused, so that its segment is at hand for the next try
+		log.refusals.Store(1)
+		g.produce(p, 1)
+		g.after(2 * time.Second)
+
+		require.Zero(t, log.refusals.Load())
+		require.True(t, log.truncated.Load(), "the test comes to its point")
+		g.equal(p, log.Log)
+		require.EqualValues(t, 2, g.r.Stats().Stale)
+	})
+}
+
+// truncatedLog is a log that refuses some appends as stale, and is truncated by one record after the next look at its end.
+type truncatedLog struct {
+	*memory.Log
+	refusals         atomic.Int32
+	armed, truncated atomic.Bool
+}
+
+func (l *truncatedLog) AppendAsFollower(ctx context.Context, epoch int32, expected int64, batches []byte) error {
+	if l.refusals.Load() > 0 {
+		l.refusals.Add(-1)
+		l.armed.Store(true)
+		return follower.ErrStale
+	}
+	return l.Log.AppendAsFollower(ctx, epoch, expected, batches)
+}
+
+func (l *truncatedLog) End() (int64, int32) {
+	end, epoch := l.Log.End()
+	if l.armed.CompareAndSwap(true, false) {
+		l.TruncateTo(end - 1)
+		l.truncated.Store(true)
+	}
+	return end, epoch
 }
 
 // A failed append puts the partition at rest until Follow is called again; others go on.

@@ -41,18 +41,23 @@ func TestOnlyTheFollowedEpoch(t *testing.T) {
 		g.after(time.Second)
 		end, _ := log.End()
 		require.Zero(t, end)
+		older.Observe(1) // which wakes the partition: it looks at what there is
+		g.after(100 * time.Millisecond)
+		end, _ = log.End()
+		require.Zero(t, end, "an entry of another epoch is appended")
 
 		// when the broker follows the newer epoch, whose leader holds the same
 		_, err := g.leader(p).Lead(3)
 		require.NoError(t, err)
 		require.NoError(t, g.leader(p).AppendRaw(context.Background(), batchtest.Make(0, 3, "new")))
-		g.follow(p, 3, log)
+		newer := g.follow(p, 3, log)
 		g.after(10 * time.Millisecond)
 		g.equal(p, log)
 		require.Equal(t, follower.Stopped, older.State().Kind)
 
 		// and a zombie's slice that continues the log is still not used
 		g.publish(part{partition: p, bytes: batchtest.Make(1, 2, "zombie"), from: 1, epoch: 2, start: 0})
+		newer.Observe(2)
 		g.after(100 * time.Millisecond)
 		g.equal(p, log)
 	})

@@ -29,6 +29,7 @@ func TestStalled(t *testing.T) {
 		g.after(999 * time.Millisecond)
 		require.Empty(t, g.fallbacks())
 		g.after(10 * time.Millisecond)
+		require.Len(t, g.fallbacks(), 1, "StallAfter has passed")
 		require.Equal(t, follower.Stalled, g.fallbacks()[0].Reason)
 		g.equal(p, log)
 	})
