@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/walhop/walhop/internal/batch"
 	"github.com/walhop/walhop/internal/batch/batchtest"
 	"github.com/walhop/walhop/leader"
 	"github.com/walhop/walhop/metadata"
@@ -342,6 +343,28 @@ func TestInkless260MixedBuffer(t *testing.T) {
 		assert.Equal(t, batchtest.V1(), all[0].data)
 		require.Len(t, seen(g, &g.failed), 1)
 		require.ErrorIs(t, seen(g, &g.failed)[0].err, walstorage.ErrCorrupt)
+	})
+}
+
+// S2, F3: a batch that is damaged in the leader's log goes out byte for byte, its own checksum as wrong as it is there: the
+// append of a follower sees the damage. A checksum computed anew would hide it for ever.
+func TestS2DamageInTheLogStaysVisible(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		g := newRig(t, nil)
+		defer g.close()
+		p, log := g.leadScripted(0)
+		p.append("good")
+		g.flush()
+		damaged := batchtest.Make(1, 1, "damaged")
+		damaged[len(damaged)-1] ^= 1
+		log.script(answers(damaged))
+		p.append("damaged")
+		g.flush()
+
+		all := g.of(p)
+		require.Len(t, all, 2)
+		assert.Equal(t, damaged, all[1].data)
+		assert.Error(t, batch.VerifyCRC(all[1].data))
 	})
 }
 

@@ -174,6 +174,37 @@ func TestL3GiveUp(t *testing.T) {
 	}
 }
 
+// L6: the existence of an object fences nothing. An object with other bytes that is there already under the id of a new
+// segment costs that segment, and the broker goes on.
+func TestL6AnObjectFencesNothing(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		var g *rig
+		sealed := 0
+		g = newRig(t, func(c *leader.Config) {
+			c.Hooks.SegmentSealed = func(s leader.Sealed) {
+				if sealed++; sealed == 1 { // its upload has not begun
+					require.NoError(t, g.manager.UploadSegment(g.ctx, s.ID, []byte("another")))
+				}
+			}
+		})
+		defer g.close()
+		p := g.lead(0)
+		p.append("lost")
+		time.Sleep(100 * time.Millisecond)
+		given := seen(g, &g.given)
+		require.Len(t, given, 1)
+		require.ErrorIs(t, given[0].Err, walstorage.ErrSegmentExists)
+		require.NoError(t, g.up.Err(), "the broker is fenced by an object")
+
+		p.append("later")
+		g.flush()
+		all := g.of(p)
+		require.Len(t, all, 1)
+		assert.Equal(t, int64(1), all[0].BaseOffset)
+		assert.Equal(t, []int64{0}, g.sequences())
+	})
+}
+
 // apache/fluss#2766: the sixth of ten uploads fails for good; the first five are published without waiting for that, and
 // the last four after it, with dense sequences.
 func TestFluss2766OneOfTenUploadsFails(t *testing.T) {
