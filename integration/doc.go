@@ -1,11 +1,13 @@
 // Package integration runs the suites of package conformance against real servers: versitygw for S3, fake-gcs-server for
-// Google Cloud Storage, Azurite for Azure. It is a module of its own, so that what only these tests need stays out of
-// the library's. `make integration` in the folder above installs the servers, starts them and runs everything here:
+// Google Cloud Storage, Azurite for Azure, Apache Kafka for the metadata log. It is a module of its own, so that what only
+// these tests need stays out of the library's. `make integration` in the folder above installs the servers, starts them
+// and runs everything here:
 //
 //	make integration
 //
-// Each server has a package of tests. Its address comes from the environment ([Server.Address]); a test whose server is
-// not named there fails, and nothing is skipped for want of one.
+// Each server has a package of tests, Kafka has several below kafka. Its address comes from the environment
+// ([Server.Address]); a test whose server is not named there fails, and nothing is skipped for want of one. The brokers of
+// Kafka are started by the tests themselves, which kill and restart them: see package kafka here.
 //
 // # Gaps
 //
