@@ -163,12 +163,9 @@ func TestSegmentsLargerThanTheBound(t *testing.T) {
 			g.equal(partitionOf(i), logs[i])
 		}
 		require.Empty(t, g.fallbacks())
-		require.Zero(t, g.r.Stats().ParkedBytes-g.parked(), "what is left is only what nobody waits for")
+		require.Less(t, g.r.Stats().ParkedBytes, int64(500), "one segment is left at most, which somebody may still ask for")
 	})
 }
-
-// parked returns what is parked now; it is less than the bound or one segment.
-func (g *rig) parked() int64 { return g.r.Stats().ParkedBytes }
 
 // What was fetched ahead for a partition that fell back or stopped does not stay in memory.
 func TestStaleFetchesAreDropped(t *testing.T) {
