@@ -28,6 +28,7 @@ var columns = []struct{ name, is string }{
 	{"azurite", "[`azure`](../azure) on Azurite, started by `make integration`"},
 	{"memlog", "[`metadata/memlog`](../metadata/memlog), the reference of metadata logs, in memory"},
 	{"filelog", "[`metadata/filelog`](../metadata/filelog): a metadata log in files"},
+	{"kfake", "[`metadata/kafkalog`](../metadata/kafkalog) on kfake, a Kafka cluster in the test's process"},
 }
 
 // docs/conformance.md is made of the cases and of conformance/results. `go test ./conformance -run TestCaseTable -update`
