@@ -1,0 +1,58 @@
+package unifiedlog
+
+import "fmt"
+
+// EndOffsetForEpoch answers Kafka's OffsetsForLeaderEpoch: the largest epoch of the log that is not above the one asked
+// for, and the offset at which it ended (the log's end for the newest). Below every epoch known, the answer is the epoch
+// asked for and the start of the first known one. Both fields are -1 if the epoch is above every epoch known, or none is
+// known.
+func (l *Log) EndOffsetForEpoch(epoch int32) EpochEnd {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	return l.epochs.endOffset(epoch, l.end)
+}
+
+// CheckFetch is the check that a leader makes of every replica fetch (B3): it returns where the follower's log parts
+// from this one, or nil if a log that ends at offset, its last batch of lastEpoch, is a prefix of this one. A lastEpoch
+// of -1 is not checked. The error is [ErrOutOfRange] if the offset lies outside this log, or the epoch above every epoch
+// that it knows.
+func (l *Log) CheckFetch(offset int64, lastEpoch int32) (*EpochEnd, error) {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	if lastEpoch >= 0 {
+		ended := l.epochs.endOffset(lastEpoch, l.end)
+		if ended.Epoch < 0 {
+			return nil, fmt.Errorf("%w: epoch %d is above every epoch known", ErrOutOfRange, lastEpoch)
+		}
+		if ended.Epoch < lastEpoch || ended.End < offset {
+			return &ended, nil
+		}
+	}
+	if offset < l.start || offset > l.end {
+		return nil, fmt.Errorf("%w: %d is not in [%d,%d]", ErrOutOfRange, offset, l.start, l.end)
+	}
+	return nil, nil
+}
+
+// TruncateDiverging is what a follower does with the answer of [Log.CheckFetch]: it truncates its log to where it parted
+// from the leader's as far as this answer tells, and returns the new end. If the follower has batches of an epoch that
+// the leader's answer skips, a further fetch and a further truncation follow, as in Kafka. Its errors are those of
+// [Log.TruncateTo].
+func (l *Log) TruncateDiverging(leader EpochEnd) (end int64, err error) {
+	return l.truncating(func() error {
+		to := min(leader.End, l.end)
+		if leader.Epoch >= 0 {
+			if own := l.epochs.endOffset(leader.Epoch, l.end); own.Epoch >= 0 {
+				if own.Epoch != leader.Epoch {
+					to = min(own.End, l.end)
+				} else {
+					to = min(own.End, to)
+				}
+			}
+		}
+		if l.start == l.end && l.below > leader.Epoch {
+			to = 0 // the log has no record to keep, and the leader none of the epoch that it ended in: begin anew
+		}
+		return l.truncateTo(to)
+	})
+}

@@ -1,0 +1,468 @@
+package unifiedlog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"slices"
+
+	"github.com/walhop/walhop/internal/batch"
+)
+
+// recovery brings a log up from its files.
+type recovery struct {
+	l   *Log
+	ctx context.Context
+	// snapshots are the offsets of the snapshot files, in their order.
+	snapshots []int64
+	// checkpoint is what the checkpoint of the epochs tells; intact is false if it is missing or damaged.
+	checkpoint epochCache
+	intact     bool
+	// runs are the epochs of the batches that were read, and odd those batches that the checkpoint contradicts.
+	runs epochCache
+	odd  []oddBatch
+	// state follows the batches that are read. It is set once the first segment is recovered.
+	state *producerState
+	// changed says that something was cut or made anew, so the files are not all synced.
+	changed bool
+}
+
+// oddBatch is a batch whose epoch the checkpoint contradicts.
+type oddBatch struct {
+	segment int
+	found
+}
+
+// run recovers the segments from the recovery point on, or, after a clean shutdown, those that lack an index. It leaves
+// l.segments and l.end as they are to be.
+func (r *recovery) run() error {
+	l := r.l
+	if err := r.readCheckpoint(); err != nil {
+		return err
+	}
+	from := floor(l.segments, l.cfg.RecoveryPoint)
+	for i := 0; i < len(l.segments); i++ {
+		s := l.segments[i]
+		unflushed := !l.cfg.CleanShutdown && i >= from
+		if unflushed && i > from && !l.cfg.Compacted && s.base != l.end {
+			r.log("a segment before this one is missing or cut short", s.base, l.end)
+			return r.dropFrom(i)
+		}
+		whole := true
+		var err error
+		if unflushed || s.unindexed {
+			whole, err = r.recover(i)
+		} else {
+			whole, err = r.adopt(i)
+		}
+		if err != nil {
+			return err
+		}
+		if !whole {
+			if err := r.dropFrom(i + 1); err != nil {
+				return err
+			}
+		}
+	}
+	if len(r.odd) == 1 && r.intact {
+		// One batch against the checkpoint, which was synced before any batch of the epoch was written.
+		odd := r.odd[0]
+		r.log("the leader epoch of a batch is not that of the checkpoint", odd.BaseOffset, odd.BaseOffset)
+		return r.cutAt(odd)
+	}
+	return r.dropBelowStart()
+}
+
+// log tells the operator what recovery has found.
+func (r *recovery) log(what string, at, end int64) {
+	r.l.cfg.Logger.Warn("the log is cut at recovery: "+what, "dir", r.l.cfg.Dir, "offset", at, "end", end)
+}
+
+// readCheckpoint reads the checkpoint of the epochs.
+func (r *recovery) readCheckpoint() error {
+	b, err := readAll(r.l.fs, epochsName, 1<<30)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	r.checkpoint, err = decodeEpochs(b)
+	r.intact = err == nil
+	if err != nil {
+		r.l.cfg.Logger.Warn("the checkpoint of the leader epochs is damaged and made anew", "dir", r.l.cfg.Dir, "err", err)
+	}
+	return nil
+}
+
+// recover reads a segment, cuts it before the first batch that is not what was appended, and makes its indexes anew. It
+// returns whether nothing was cut.
+func (r *recovery) recover(i int) (whole bool, err error) {
+	l := r.l
+	s := l.segments[i]
+	if r.state == nil {
+		if r.state, err = r.stateAt(i); err != nil {
+			return false, err
+		}
+	}
+	r.state.end = max(r.state.end, s.base)
+	if err := r.snapshotAt(s.base); err != nil {
+		return false, err
+	}
+	r.changed = true
+	if err := r.clearIndexes(s); err != nil {
+		return false, err
+	}
+	w := newWalker(s.name(), s.file, 0, s.size, true)
+	expected, good, reason := s.base, int64(0), ""
+	for good < s.size {
+		if err := r.ctx.Err(); err != nil {
+			return false, err
+		}
+		h, raw, at, err := w.next()
+		var damage *DamageError
+		if errors.As(err, &damage) {
+			reason = damage.Reason
+		} else if err != nil {
+			return false, err
+		} else {
+			reason = r.wrong(s, &h, raw, expected)
+		}
+		if reason != "" {
+			break
+		}
+		expected, good = h.NextOffset(), at+int64(h.Length)
+		r.note(i, found{h, at})
+		s.note(&h, at, l.cfg.IndexIntervalBytes)
+		if aborted, ok := r.state.follow(&h, raw); ok {
+			var b [txnEntrySize]byte
+			s.txns.add(aborted.put(&b))
+		}
+		if s.offsets.full() || s.times.full() {
+			if err := l.flushIndexes(s, false); err != nil {
+				return false, err
+			}
+		}
+	}
+	whole = good == s.size
+	if !whole {
+		r.log(fmt.Sprintf("%s at byte %d: %s", s.name(), good, reason), expected, expected)
+		if err := s.file.Truncate(good); err != nil {
+			return false, err
+		}
+		s.size = good
+	}
+	l.end = max(expected, s.base)
+	s.noteTime()
+	s.unindexed, s.checked = false, true
+	if err := l.flushIndexes(s, true); err != nil {
+		return false, err
+	}
+	r.state.end = l.end
+	return whole, nil
+}
+
+// wrong tells why a batch is not one that was appended after the batches before it, "" if it may be.
+func (r *recovery) wrong(s *segment, h *batch.Header, raw []byte, expected int64) string {
+	switch {
+	case h.BaseOffset < expected:
+		return fmt.Sprintf("its base offset %d is below %d", h.BaseOffset, expected)
+	case !s.fits(h.LastOffset()):
+		return fmt.Sprintf("its last offset %d is too far from the segment's base", h.LastOffset())
+	case h.LeaderEpoch < r.runs.latest():
+		return fmt.Sprintf("its leader epoch %d follows %d", h.LeaderEpoch, r.runs.latest())
+	}
+	if err := batch.VerifyCRC(raw); err != nil {
+		return reasonOf(err)
+	}
+	return ""
+}
+
+// note compares the epoch of a batch with the checkpoint.
+func (r *recovery) note(i int, b found) {
+	if b.LeaderEpoch < 0 {
+		return // written before there were leader epochs
+	}
+	r.runs = r.runs.assign(b.LeaderEpoch, b.BaseOffset)
+	if !r.intact {
+		return
+	}
+	epoch := r.checkpoint.at(b.BaseOffset)
+	if epoch < 0 {
+		epoch = r.checkpoint.at(b.LastOffset())
+	}
+	// What lies below the first entry was deleted when the checkpoint was written, and the new log start perhaps not yet.
+	if epoch >= 0 && epoch != b.LeaderEpoch && len(r.odd) < 2 {
+		r.odd = append(r.odd, oddBatch{i, b})
+	}
+}
+
+// clearIndexes empties the indexes of a segment, or makes them.
+func (r *recovery) clearIndexes(s *segment) error {
+	s.reset()
+	for _, e := range []*entries{&s.offsets, &s.times, &s.txns} {
+		if e.file == nil {
+			if e.size == txnEntrySize {
+				if err := remove(r.l.fs, e.name); err != nil {
+					return err
+				}
+				continue
+			}
+			created, err := createEntries(r.l.fs, e.name, e.size)
+			if err != nil {
+				return err
+			}
+			*e = created
+			continue
+		}
+		if err := e.file.Truncate(0); err != nil {
+			return err
+		}
+		e.written, e.pending = 0, nil
+	}
+	return nil
+}
+
+// adopt takes a segment as it is, after a clean shutdown or below the recovery point. Only its last batches are looked at,
+// and its largest timestamp; what is damaged there has it recovered.
+func (r *recovery) adopt(i int) (whole bool, err error) {
+	l := r.l
+	s := l.segments[i]
+	v := s.view(int64(^uint64(0) >> 1))
+	if err := s.load(&v); err != nil {
+		var damage *DamageError
+		if !errors.As(err, &damage) {
+			return false, err
+		}
+		l.cfg.Logger.Warn("a segment is damaged and recovered", "dir", l.cfg.Dir, "err", err)
+		return r.recover(i)
+	}
+	last, err := v.last()
+	switch {
+	case err == io.EOF:
+		l.end = s.base
+	case err != nil:
+		var damage *DamageError
+		if !errors.As(err, &damage) {
+			return false, err
+		}
+		l.cfg.Logger.Warn("a segment is damaged and recovered", "dir", l.cfg.Dir, "err", err)
+		return r.recover(i)
+	default:
+		l.end = last.NextOffset()
+	}
+	if r.state != nil {
+		// A segment before this one was recovered: the producers are followed on.
+		if err := r.followFrom(r.state, i, l.end); err != nil {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// load sets what is known of a segment by its indexes, which it checks against the batches they name.
+func (s *segment) load(v *view) error {
+	if s.size == 0 && s.offsets.len()+s.times.len() == 0 {
+		return nil
+	}
+	first, err := v.header(0)
+	if err != nil {
+		return err
+	}
+	s.firstTime = first.MaxTimestamp
+	if n := s.offsets.len(); n > 0 {
+		var b [offsetEntrySize]byte
+		if err := s.offsets.read(n-1, b[:]); err != nil {
+			return err
+		}
+		entry := getOffsetEntry(b[:])
+		h, err := v.header(int64(entry.position))
+		if err != nil || h.LastOffset() != s.base+int64(entry.relative) {
+			return &DamageError{File: s.offsets.name, Position: int64(n-1) * offsetEntrySize, Reason: "the entry names no batch"}
+		}
+		s.lastIndexed = h.at
+	}
+	if n := s.times.len(); n > 0 {
+		var b [timeEntrySize]byte
+		if err := s.times.read(n-1, b[:]); err != nil {
+			return err
+		}
+		entry := getTimeEntry(b[:])
+		offset := s.base + int64(entry.relative)
+		h, err := v.seek(offset)
+		if err != nil || h.BaseOffset > offset || h.MaxTimestamp != entry.time {
+			return &DamageError{File: s.times.name, Position: int64(n-1) * timeEntrySize, Reason: "the entry names no batch"}
+		}
+		s.lastTime, s.lastTimeOffset = entry.time, offset
+		s.maxTime, s.maxTimeOffset = s.lastTime, s.lastTimeOffset
+	}
+	// What lies above the last entries was not indexed yet.
+	w := newWalker(s.name(), s.file, s.lastIndexed, s.size, false)
+	for {
+		h, _, _, err := w.next()
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if h.MaxTimestamp > s.maxTime {
+			s.maxTime, s.maxTimeOffset = h.MaxTimestamp, h.LastOffset()
+		}
+	}
+}
+
+// dropFrom removes the segments from i on, the newest first, each for good before the next: so what is left is a prefix at
+// any time.
+func (r *recovery) dropFrom(i int) error {
+	l := r.l
+	for n := len(l.segments); n > i; n-- {
+		r.changed = true
+		if err := l.removeSegment(l.segments[n-1]); err != nil {
+			return err
+		}
+		l.segments = l.segments[:n-1]
+	}
+	return nil
+}
+
+// cutAt cuts the log before a batch.
+func (r *recovery) cutAt(b oddBatch) error {
+	if err := r.dropFrom(b.segment + 1); err != nil {
+		return err
+	}
+	s := r.l.segments[b.segment]
+	if err := s.file.Truncate(b.at); err != nil {
+		return err
+	}
+	s.size = b.at
+	r.odd, r.runs, r.state = nil, r.runs.truncateFromEnd(s.base), nil
+	_, err := r.recover(b.segment)
+	return err
+}
+
+// dropBelowStart empties a log that ends below the log start, as Kafka does.
+func (r *recovery) dropBelowStart() error {
+	if len(r.l.segments) == 0 || r.l.end >= r.l.cfg.LogStart {
+		return nil
+	}
+	r.log("it ends below the log start", r.l.cfg.LogStart, r.l.end)
+	r.runs, r.checkpoint, r.state = nil, nil, nil
+	r.l.end = 0
+	for _, offset := range slices.Clone(r.snapshots) {
+		if err := r.dropSnapshot(offset); err != nil {
+			return err
+		}
+	}
+	return r.dropFrom(0)
+}
+
+// settleEpochs makes the leader epoch cache of checkpoint and batches, and writes it if it is another.
+func (r *recovery) settleEpochs() error {
+	l := r.l
+	cache, doubt := r.checkpoint, !r.intact || len(r.odd) > 0
+	if !doubt {
+		var err error
+		if doubt, err = r.contradicted(cache); err != nil {
+			return err
+		}
+	}
+	if doubt {
+		r.odd = nil
+		if err := r.readEpochs(); err != nil {
+			return err
+		}
+		switch {
+		case !r.intact || len(r.odd) > 1:
+			l.cfg.Logger.Warn("the leader epochs are taken from the batches", "dir", l.cfg.Dir)
+			cache = r.runs
+		case len(cache) == 0:
+			cache = r.runs
+		default:
+			// Of a single batch against the checkpoint it is the batch that is damaged: it is not read. What lies below
+			// the first entry is taken from the batches.
+			early := r.runs.truncateFromEnd(cache[0].Start)
+			if early.latest() == cache[0].Epoch {
+				cache = cache[1:]
+			}
+			cache = append(slices.Clip(early), cache...)
+		}
+	}
+	l.epoch = cache.latest()
+	l.epochs = cache.truncateFromEnd(l.end).truncateFromStart(l.start)
+	if l.start == l.end && l.end > 0 {
+		if l.below = r.runs.latest(); l.below < 0 {
+			l.below = cache.at(l.end)
+		}
+		return nil // the entry that tells the epoch of what was deleted (R5) stays in the file until there is a record again
+	}
+	if slices.Equal(l.epochs, r.checkpoint) && r.intact {
+		return nil
+	}
+	settled := l.epochs
+	l.epochs = nil
+	if len(settled) == 0 {
+		return nil
+	}
+	return l.keepEpochs(settled)
+}
+
+// contradicted tells whether a batch at which the checkpoint says that an epoch begins, or the one before it, says
+// otherwise. It is a look at two batches for each epoch.
+func (r *recovery) contradicted(c epochCache) (bool, error) {
+	l := r.l
+	if l.end > l.start && (len(c) == 0 || c[0].Start > l.start) {
+		return true, nil
+	}
+	for _, e := range c {
+		if e.Start < l.start || e.Start >= l.end {
+			continue
+		}
+		for _, offset := range []int64{e.Start, e.Start - 1} {
+			if offset < l.start {
+				continue
+			}
+			i := floor(l.segments, offset)
+			v := l.viewOf(i)
+			h, err := v.seek(offset)
+			var damage *DamageError
+			if err == io.EOF || errors.As(err, &damage) {
+				continue // found when it is read
+			}
+			if err != nil {
+				return false, err
+			}
+			if h.LeaderEpoch >= 0 && h.BaseOffset >= c[0].Start && c.at(h.BaseOffset) != h.LeaderEpoch {
+				return true, nil
+			}
+		}
+	}
+	return false, nil
+}
+
+// readEpochs reads the epochs of all batches from the log start on.
+func (r *recovery) readEpochs() error {
+	r.runs = nil
+	for i, s := range r.l.segments {
+		w := newWalker(s.name(), s.file, 0, s.size, false)
+		for {
+			if err := r.ctx.Err(); err != nil {
+				return err
+			}
+			h, _, at, err := w.next()
+			var damage *DamageError
+			if err == io.EOF || errors.As(err, &damage) {
+				break // found when it is read
+			}
+			if err != nil {
+				return err
+			}
+			if h.LeaderEpoch >= r.runs.latest() {
+				r.note(i, found{h, at})
+			}
+		}
+	}
+	return nil
+}
