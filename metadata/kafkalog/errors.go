@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -37,6 +38,8 @@ func classify(err error, doing, needs string) error {
 		return fmt.Errorf("%w: %s needs %s: %w", ErrAuthorization, doing, needs, err)
 	case errors.Is(err, kerr.SaslAuthenticationFailed), errors.Is(err, kerr.UnsupportedSaslMechanism), errors.Is(err, kerr.IllegalSaslState):
 		return fmt.Errorf("%w: %s: %w", ErrAuthentication, doing, err)
+	case errors.Is(err, io.EOF):
+		return fmt.Errorf("%w: %s: it closes the connection, as clusters do that want TLS or SASL, or other credentials: %w", ErrUnreachable, doing, err)
 	case isUnreachable(err):
 		return fmt.Errorf("%w: %s: %w", ErrUnreachable, doing, opaque{err})
 	}

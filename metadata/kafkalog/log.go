@@ -86,6 +86,7 @@ func newClient(cfg Config, more ...kgo.Opt) (*kgo.Client, error) {
 		kgo.DialTimeout(min(5*time.Second, cfg.OpenTimeout)),
 		kgo.RetryTimeout(cfg.OpenTimeout),
 		kgo.RequestTimeoutOverhead(5 * time.Second),
+		kgo.DisableClientMetrics(),                // KIP-714: every subscription would be a client of its own there
 		kgo.MetadataMinAge(50 * time.Millisecond), // how soon a new leader, or a topic just created, can be asked for again
 	}
 	opts = append(opts, cfg.Opts...)

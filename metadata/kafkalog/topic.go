@@ -41,17 +41,17 @@ func (p *pauses) wait(ctx context.Context) error {
 func reach(ctx context.Context, client *kgo.Client) error {
 	const doing, needs = "asking for its brokers", "a connection"
 	var pause pauses
+	var last error // which says more than that the time was up
 	for {
 		err := client.Ping(ctx)
 		if err == nil {
 			return nil
 		}
-		err = classify(err, doing, needs)
-		if errors.Is(err, ErrAuthentication) || errors.Is(err, ErrAuthorization) {
-			return err
+		if err = classify(err, doing, needs); last == nil || ctx.Err() == nil {
+			last = err
 		}
-		if pause.wait(ctx) != nil {
-			return err
+		if errors.Is(err, ErrAuthentication) || errors.Is(err, ErrAuthorization) || pause.wait(ctx) != nil {
+			return last
 		}
 	}
 }
