@@ -6,16 +6,18 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
 )
 
 // Admin returns a client for what an administrator does, which is closed with the test.
 func (c *Cluster) Admin(tb testing.TB) *kadm.Client {
 	tb.Helper()
-	return kadm.NewClient(c.Client(tb))
+	return kadm.NewClient(c.Client(tb, kgo.MetadataMinAge(50*time.Millisecond))) // else an answer may be 5 s old
 }
 
 // Create creates a topic with a replica of each partition on every broker, and returns when each partition has a leader.
