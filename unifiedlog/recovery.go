@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"slices"
 
 	"github.com/walhop/walhop/internal/batch"
@@ -20,17 +21,19 @@ type recovery struct {
 	// checkpoint is what the checkpoint of the epochs tells; intact is false if it is missing or damaged.
 	checkpoint epochCache
 	intact     bool
-	// runs are the epochs of the batches that were read, and odd those batches that the checkpoint contradicts.
+	// runs are the epochs of the batches that were read, and odd is how many of those the checkpoint contradicts.
 	runs epochCache
-	odd  []oddBatch
+	odd  int
+	// gap is the last batch that was read, if offsets are missing before it.
+	gap *gapBatch
 	// state follows the batches that are read. It is set once the first segment is recovered.
 	state *producerState
 	// changed says that something was cut or made anew, so the files are not all synced.
 	changed bool
 }
 
-// oddBatch is a batch whose epoch the checkpoint contradicts.
-type oddBatch struct {
+// gapBatch is a batch before which offsets are missing.
+type gapBatch struct {
 	segment int
 	found
 }
@@ -44,18 +47,18 @@ func (r *recovery) run() error {
 	}
 	from := floor(l.segments, l.cfg.RecoveryPoint)
 	for i := 0; i < len(l.segments); i++ {
-		s := l.segments[i]
 		unflushed := !l.cfg.CleanShutdown && i >= from
-		if unflushed && i > from && !l.cfg.Compacted && s.base != l.end {
-			r.log("a segment before this one is missing or cut short", s.base, l.end)
-			return r.dropFrom(i)
+		if unflushed && i > from && r.hole(l.segments[i].base) {
+			if err := r.dropFrom(i); err != nil {
+				return err
+			}
+			break
 		}
-		whole := true
-		var err error
-		if unflushed || s.unindexed {
-			whole, err = r.recover(i)
+		whole, err := true, error(nil)
+		if unflushed || l.segments[i].unindexed {
+			whole, err = r.recover(i, unflushed)
 		} else {
-			whole, err = r.adopt(i)
+			err = r.adopt(i)
 		}
 		if err != nil {
 			return err
@@ -66,13 +69,35 @@ func (r *recovery) run() error {
 			}
 		}
 	}
-	if len(r.odd) == 1 && r.intact {
-		// One batch against the checkpoint, which was synced before any batch of the epoch was written.
-		odd := r.odd[0]
-		r.log("the leader epoch of a batch is not that of the checkpoint", odd.BaseOffset, odd.BaseOffset)
-		return r.cutAt(odd)
+	if err := r.doubtLast(); err != nil {
+		return err
 	}
 	return r.dropBelowStart()
+}
+
+// hole tells whether a segment that begins at base cannot follow the log's end: a power cut has left it without the one
+// before, or without the end of that.
+func (r *recovery) hole(base int64) bool {
+	gap := base - r.l.end
+	if gap == 0 || gap > math.MaxInt32/2 || gap > 0 && r.l.cfg.Compacted {
+		return false // the largest gaps are those over which an append itself began a new segment
+	}
+	r.log("a segment does not begin where the one before it ends", base, r.l.end)
+	return true
+}
+
+// doubtLast cuts the log's last batch if it stands behind a gap and nothing says that it was there: its base offset, which
+// no checksum covers, may be wrong, and there is no next batch that would tell.
+func (r *recovery) doubtLast() error {
+	l := r.l
+	if r.gap == nil || r.gap.segment != len(l.segments)-1 {
+		return nil
+	}
+	if l.cfg.CleanShutdown || !l.cfg.Compacted && r.gap.BaseOffset >= l.cfg.RecoveryPoint {
+		r.log("offsets are missing before the last batch", r.gap.BaseOffset, l.end)
+		return r.cutAt(r.gap.segment, r.gap.at)
+	}
+	return nil
 }
 
 // log tells the operator what recovery has found.
@@ -98,8 +123,9 @@ func (r *recovery) readCheckpoint() error {
 }
 
 // recover reads a segment, cuts it before the first batch that is not what was appended, and makes its indexes anew. It
-// returns whether nothing was cut.
-func (r *recovery) recover(i int) (whole bool, err error) {
+// returns whether nothing was cut. A segment that is known to be synced and is not the last is not cut (unflushed is
+// false): what is damaged in it is told when it is read, and the segments behind it stay.
+func (r *recovery) recover(i int, unflushed bool) (whole bool, err error) {
 	l := r.l
 	s := l.segments[i]
 	if r.state == nil {
@@ -133,8 +159,12 @@ func (r *recovery) recover(i int) (whole bool, err error) {
 		if reason != "" {
 			break
 		}
+		r.gap = nil
+		if h.BaseOffset > expected {
+			r.gap = &gapBatch{i, found{h, at}}
+		}
 		expected, good = h.NextOffset(), at+int64(h.Length)
-		r.note(i, found{h, at})
+		r.note(found{h, at})
 		s.note(&h, at, l.cfg.IndexIntervalBytes)
 		if aborted, ok := r.state.follow(&h, raw); ok {
 			var b [txnEntrySize]byte
@@ -147,6 +177,14 @@ func (r *recovery) recover(i int) (whole bool, err error) {
 		}
 	}
 	whole = good == s.size
+	if !whole && !unflushed && i < len(l.segments)-1 {
+		r.l.cfg.Logger.Warn("a segment is damaged", "dir", l.cfg.Dir, "file", s.name(), "at", good, "reason", reason)
+		whole, expected = true, l.segments[i+1].base
+	}
+	if !whole && reason == notAbove && r.gap != nil {
+		// Of the two batches that contradict each other, the one before stands behind a gap: it may be the wrong one.
+		return false, r.cutAt(i, r.gap.at)
+	}
 	if !whole {
 		r.log(fmt.Sprintf("%s at byte %d: %s", s.name(), good, reason), expected, expected)
 		if err := s.file.Truncate(good); err != nil {
@@ -164,14 +202,17 @@ func (r *recovery) recover(i int) (whole bool, err error) {
 	return whole, nil
 }
 
+// notAbove is what is wrong with a batch that begins below the end of the one before.
+const notAbove = "its base offset lies below the end of the batch before"
+
 // wrong tells why a batch is not one that was appended after the batches before it, "" if it may be.
 func (r *recovery) wrong(s *segment, h *batch.Header, raw []byte, expected int64) string {
 	switch {
 	case h.BaseOffset < expected:
-		return fmt.Sprintf("its base offset %d is below %d", h.BaseOffset, expected)
+		return notAbove
 	case !s.fits(h.LastOffset()):
 		return fmt.Sprintf("its last offset %d is too far from the segment's base", h.LastOffset())
-	case h.LeaderEpoch < r.runs.latest():
+	case h.LeaderEpoch < r.runs.latest() && (!r.intact || r.told(h) != h.LeaderEpoch):
 		return fmt.Sprintf("its leader epoch %d follows %d", h.LeaderEpoch, r.runs.latest())
 	}
 	if err := batch.VerifyCRC(raw); err != nil {
@@ -181,7 +222,7 @@ func (r *recovery) wrong(s *segment, h *batch.Header, raw []byte, expected int64
 }
 
 // note compares the epoch of a batch with the checkpoint.
-func (r *recovery) note(i int, b found) {
+func (r *recovery) note(b found) {
 	if b.LeaderEpoch < 0 {
 		return // written before there were leader epochs
 	}
@@ -189,14 +230,18 @@ func (r *recovery) note(i int, b found) {
 	if !r.intact {
 		return
 	}
-	epoch := r.checkpoint.at(b.BaseOffset)
-	if epoch < 0 {
-		epoch = r.checkpoint.at(b.LastOffset())
-	}
 	// What lies below the first entry was deleted when the checkpoint was written, and the new log start perhaps not yet.
-	if epoch >= 0 && epoch != b.LeaderEpoch && len(r.odd) < 2 {
-		r.odd = append(r.odd, oddBatch{i, b})
+	if epoch := r.told(&b.Header); epoch >= 0 && epoch != b.LeaderEpoch {
+		r.odd++
 	}
+}
+
+// told returns the epoch that the checkpoint tells of a batch, -1 if it tells none.
+func (r *recovery) told(h *batch.Header) int32 {
+	if epoch := r.checkpoint.at(h.BaseOffset); epoch >= 0 {
+		return epoch
+	}
+	return r.checkpoint.at(h.LastOffset())
 }
 
 // clearIndexes empties the indexes of a segment, or makes them.
@@ -225,41 +270,54 @@ func (r *recovery) clearIndexes(s *segment) error {
 	return nil
 }
 
-// adopt takes a segment as it is, after a clean shutdown or below the recovery point. Only its last batches are looked at,
-// and its largest timestamp; what is damaged there has it recovered.
-func (r *recovery) adopt(i int) (whole bool, err error) {
+// adopt takes a segment as it is, after a clean shutdown or below the recovery point. Of the last one the end is looked at,
+// and what is damaged there has it recovered: the log is to go on behind it.
+func (r *recovery) adopt(i int) error {
 	l := r.l
 	s := l.segments[i]
-	v := s.view(int64(^uint64(0) >> 1))
-	if err := s.load(&v); err != nil {
-		var damage *DamageError
-		if !errors.As(err, &damage) {
-			return false, err
-		}
-		l.cfg.Logger.Warn("a segment is damaged and recovered", "dir", l.cfg.Dir, "err", err)
-		return r.recover(i)
+	v := s.view(math.MaxInt64)
+	err := s.load(&v)
+	var damage *DamageError
+	if err != nil && !errors.As(err, &damage) {
+		return err
 	}
-	last, err := v.last()
-	switch {
-	case err == io.EOF:
-		l.end = s.base
-	case err != nil:
-		var damage *DamageError
-		if !errors.As(err, &damage) {
-			return false, err
+	if i < len(l.segments)-1 {
+		l.end = l.segments[i+1].base
+		if err != nil {
+			l.cfg.Logger.Warn("a segment is damaged", "dir", l.cfg.Dir, "err", err)
+			s.reset()
+			if err := s.scanTimes(0); err != nil && !errors.As(err, &damage) {
+				return err
+			}
 		}
-		l.cfg.Logger.Warn("a segment is damaged and recovered", "dir", l.cfg.Dir, "err", err)
-		return r.recover(i)
-	default:
-		l.end = last.NextOffset()
+	} else {
+		l.end = s.base
+		if err == nil {
+			last, lastErr := v.last()
+			if lastErr == nil {
+				l.end = last.NextOffset()
+			}
+			if err = lastErr; err == io.EOF {
+				err = nil
+			}
+		}
+		if err == nil && l.cfg.CleanShutdown && s.size > 0 && (len(r.snapshots) == 0 || slices.Max(r.snapshots) != l.end) {
+			err = &DamageError{File: s.name(), Position: s.size, Reason: "it does not end where the last snapshot does"}
+		}
+		if errors.As(err, &damage) {
+			l.cfg.Logger.Warn("the last segment is recovered in spite of a clean shutdown", "dir", l.cfg.Dir, "err", err)
+			_, err = r.recover(i, true)
+			return err
+		}
+		if err != nil {
+			return err
+		}
 	}
 	if r.state != nil {
 		// A segment before this one was recovered: the producers are followed on.
-		if err := r.followFrom(r.state, i, l.end); err != nil {
-			return false, err
-		}
+		return r.followFrom(r.state, i, l.end)
 	}
-	return true, nil
+	return nil
 }
 
 // load sets what is known of a segment by its indexes, which it checks against the batches they name.
@@ -298,15 +356,22 @@ func (s *segment) load(v *view) error {
 		s.lastTime, s.lastTimeOffset = entry.time, offset
 		s.maxTime, s.maxTimeOffset = s.lastTime, s.lastTimeOffset
 	}
-	// What lies above the last entries was not indexed yet.
-	w := newWalker(s.name(), s.file, s.lastIndexed, s.size, false)
+	return s.scanTimes(s.lastIndexed) // what lies above was not indexed yet
+}
+
+// scanTimes looks for larger timestamps in the batches from a place on.
+func (s *segment) scanTimes(from int64) error {
+	w := newWalker(s.name(), s.file, from, s.size, false)
 	for {
-		h, _, _, err := w.next()
+		h, _, at, err := w.next()
 		if err == io.EOF {
 			return nil
 		}
 		if err != nil {
 			return err
+		}
+		if at == 0 {
+			s.firstTime = h.MaxTimestamp
 		}
 		if h.MaxTimestamp > s.maxTime {
 			s.maxTime, s.maxTimeOffset = h.MaxTimestamp, h.LastOffset()
@@ -328,18 +393,18 @@ func (r *recovery) dropFrom(i int) error {
 	return nil
 }
 
-// cutAt cuts the log before a batch.
-func (r *recovery) cutAt(b oddBatch) error {
-	if err := r.dropFrom(b.segment + 1); err != nil {
+// cutAt cuts the log before the batch that begins at a place in segment i.
+func (r *recovery) cutAt(i int, at int64) error {
+	if err := r.dropFrom(i + 1); err != nil {
 		return err
 	}
-	s := r.l.segments[b.segment]
-	if err := s.file.Truncate(b.at); err != nil {
+	s := r.l.segments[i]
+	if err := s.file.Truncate(at); err != nil {
 		return err
 	}
-	s.size = b.at
-	r.odd, r.runs, r.state = nil, r.runs.truncateFromEnd(s.base), nil
-	_, err := r.recover(b.segment)
+	s.size = at
+	r.odd, r.gap, r.runs, r.state = 0, nil, r.runs.truncateFromEnd(s.base), nil
+	_, err := r.recover(i, true)
 	return err
 }
 
@@ -362,7 +427,7 @@ func (r *recovery) dropBelowStart() error {
 // settleEpochs makes the leader epoch cache of checkpoint and batches, and writes it if it is another.
 func (r *recovery) settleEpochs() error {
 	l := r.l
-	cache, doubt := r.checkpoint, !r.intact || len(r.odd) > 0
+	cache, doubt := r.checkpoint, !r.intact || r.odd > 0
 	if !doubt {
 		var err error
 		if doubt, err = r.contradicted(cache); err != nil {
@@ -370,19 +435,20 @@ func (r *recovery) settleEpochs() error {
 		}
 	}
 	if doubt {
-		r.odd = nil
+		r.odd = 0
 		if err := r.readEpochs(); err != nil {
 			return err
 		}
 		switch {
-		case !r.intact || len(r.odd) > 1:
+		case !r.intact || r.odd > 1:
 			l.cfg.Logger.Warn("the leader epochs are taken from the batches", "dir", l.cfg.Dir)
 			cache = r.runs
 		case len(cache) == 0:
 			cache = r.runs
 		default:
-			// Of a single batch against the checkpoint it is the batch that is damaged: it is not read. What lies below
-			// the first entry is taken from the batches.
+			// Where a single batch contradicts the checkpoint, which was synced before it was written, nobody knows which
+			// of the two is damaged: both stay, and who reads the batch is told. What lies below the first entry is taken
+			// from the batches.
 			early := r.runs.truncateFromEnd(cache[0].Start)
 			if early.latest() == cache[0].Epoch {
 				cache = cache[1:]
@@ -445,7 +511,7 @@ func (r *recovery) contradicted(c epochCache) (bool, error) {
 // readEpochs reads the epochs of all batches from the log start on.
 func (r *recovery) readEpochs() error {
 	r.runs = nil
-	for i, s := range r.l.segments {
+	for _, s := range r.l.segments {
 		w := newWalker(s.name(), s.file, 0, s.size, false)
 		for {
 			if err := r.ctx.Err(); err != nil {
@@ -459,9 +525,7 @@ func (r *recovery) readEpochs() error {
 			if err != nil {
 				return err
 			}
-			if h.LeaderEpoch >= r.runs.latest() {
-				r.note(i, found{h, at})
-			}
+			r.note(found{h, at})
 		}
 	}
 	return nil
