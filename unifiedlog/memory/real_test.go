@@ -10,6 +10,8 @@ import (
 	"github.com/walhop/walhop/unifiedlog/memory"
 )
 
+type epochs = []memory.EpochStart
+
 // What a real broker wrote goes in and comes out byte for byte, led epoch by epoch as that broker led, and the epochs are
 // those that it wrote down.
 func TestRealSegments(t *testing.T) {
