@@ -69,11 +69,16 @@ type unsure struct {
 	once    sync.Once
 }
 
-func (u *unsure) Publish(ctx context.Context, events ...*metadata.Event) (int, error) {
+func (u *unsure) Publish(ctx context.Context, events ...*metadata.Event) (stored int, err error) {
 	u.once.Do(func() {
-		handle := u.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: u.topic, Err: u.fault, Count: -1})
-		time.AfterFunc(110*time.Millisecond, handle.Remove)
+		unanswered := u.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: u.topic, Err: u.fault, Count: -1})
+		defer unanswered.Remove()
+		stored, err = u.Log.Publish(ctx, events...)
+		events = nil
 	})
+	if events == nil {
+		return stored, err
+	}
 	return u.Log.Publish(ctx, events...)
 }
 
