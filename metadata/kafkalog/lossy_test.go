@@ -1,6 +1,7 @@
 package kafkalog_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -43,6 +44,37 @@ func (c *lossyConn) Read(b []byte) (int, error) {
 	if err == nil && c.asked.Load() && c.network.lose.Add(-1) >= 0 {
 		_ = c.Conn.Close()
 		return 0, &net.OpError{Op: "read", Net: "tcp", Err: errLost}
+	}
+	return n, err
+}
+
+// flipper is a network that flips a bit behind the pattern, wherever it comes from the cluster.
+type flipper struct{ pattern atomic.Value }
+
+func (f *flipper) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	conn, err := new(net.Dialer).DialContext(ctx, network, address)
+	if err != nil {
+		return nil, err
+	}
+	return &flippedConn{Conn: conn, flipper: f}, nil
+}
+
+type flippedConn struct {
+	net.Conn
+	flipper *flipper
+}
+
+func (c *flippedConn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	if pattern, ok := c.flipper.pattern.Load().([]byte); ok {
+		for at := 0; ; {
+			i := bytes.Index(b[at:n], pattern)
+			if i < 0 {
+				break
+			}
+			b[at+i] ^= 1
+			at += i + 1
+		}
 	}
 	return n, err
 }

@@ -323,12 +323,13 @@ func TestSlowAnswer(t *testing.T) {
 	publish(t, slow, event(1, 0, 0))
 	publish(t, other, event(2, 0, 0))
 	release := make(chan struct{})
-	hold(cluster, release)
+	held := hold(cluster, release)
 	done := make(chan error, 1)
 	go func() {
 		_, err := slow.Publish(t.Context(), event(1, 0, 1))
 		done <- err
 	}()
+	<-held
 	for i := range int64(10) {
 		publish(t, other, event(2, 0, 1+i))
 	}

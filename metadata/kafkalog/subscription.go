@@ -18,9 +18,9 @@ import (
 )
 
 // Settings of the fetches. A fetch is answered as soon as a byte is committed, and otherwise when fetchWait is over: it has
-// nothing to do with latency.
+// nothing to do with latency, and is Kafka's own default (fetch.max.wait.ms).
 const (
-	fetchWait           = 5 * time.Second
+	fetchWait           = 500 * time.Millisecond
 	fetchBytes          = 8 << 20 // from one broker, so a subscription that nobody reads holds that much of each
 	fetchPartitionBytes = 2 << 20
 )
@@ -134,9 +134,9 @@ func newReader(cfg Config, from map[int32]kgo.Offset) (*kgo.Client, error) {
 		kgo.FetchMaxWait(fetchWait),
 		kgo.FetchMaxBytes(fetchBytes),
 		kgo.FetchMaxPartitionBytes(fetchPartitionBytes),
-		// Where retention has passed the position, reading goes on at what is left: never silently, as the offsets show
-		// what is missing.
-		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
+		// Where retention has passed the position, reading goes on at what is left; where the log was cut and nobody knows at
+		// which offset, a minute before. Neither is silent: the first shows in the offsets, the second is an error.
+		kgo.ConsumeResetOffset(kgo.RewindOffset(time.Minute)),
 	)
 }
 
