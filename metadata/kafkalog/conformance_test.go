@@ -23,6 +23,7 @@ import (
 // A log on a topic of a Kafka cluster keeps every rule that the suite checks, M1 to M5: with records that cannot be read
 // (Q7), and with outcomes that stay unknown (Q12).
 func TestConformance(t *testing.T) {
+	t.Parallel()
 	cluster := newCluster(t)
 	spoiled := &spoiler{damage: make(map[walstorage.SegmentID]metadata.GapReason)}
 	cfg := func(topic string, broker int32, epoch int64) kafkalog.Config {

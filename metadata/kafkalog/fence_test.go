@@ -30,6 +30,7 @@ func wantFenced(tb testing.TB, cluster *kfake.Cluster, log *kafkalog.Log, e *met
 
 // L6: from the first batch of a newer epoch on the partition refuses what the older one sends, at once and for good.
 func TestOlderEpochIsFenced(t *testing.T) {
+	t.Parallel()
 	cluster := newCluster(t)
 	older, newer := open(t, config(cluster, 1, 4)), open(t, config(cluster, 1, 7))
 	sub := subscribe(t, open(t, config(cluster, 2, 0)))
@@ -49,6 +50,7 @@ func TestOlderEpochIsFenced(t *testing.T) {
 
 // L6: a writer that starts after a newer epoch has published looks at the topic before it writes. It can be read with.
 func TestFencedFromTheStart(t *testing.T) {
+	t.Parallel()
 	cluster := newCluster(t)
 	newer := open(t, config(cluster, 1, 7))
 	waiting := open(t, config(cluster, 1, 3)) // before there is anything to be seen
@@ -64,6 +66,7 @@ func TestFencedFromTheStart(t *testing.T) {
 
 // Two processes with one broker epoch, which must never be: the second to write stops.
 func TestRivalOfTheSameEpoch(t *testing.T) {
+	t.Parallel()
 	cluster := newCluster(t)
 	first, second := open(t, config(cluster, 1, 4)), open(t, config(cluster, 1, 4))
 	publish(t, first, event(1, 4, 0))
@@ -74,6 +77,7 @@ func TestRivalOfTheSameEpoch(t *testing.T) {
 
 // The records of other brokers on the same partition fence nobody, whatever their epochs.
 func TestOthersOnThePartition(t *testing.T) {
+	t.Parallel()
 	cluster := newCluster(t)
 	one, four := open(t, config(cluster, 1, 2)), open(t, config(cluster, 4, 9)) // of 3 partitions both have number 1
 	for i := range int64(100) {
@@ -87,6 +91,7 @@ func TestOthersOnThePartition(t *testing.T) {
 
 // A newer epoch whose events this version cannot read fences all the same: the record tells the epoch itself.
 func TestFencedByAnUnknownVersion(t *testing.T) {
+	t.Parallel()
 	cluster := newCluster(t)
 	log := open(t, config(cluster, 1, 4))
 	publish(t, log, event(1, 4, 0))
@@ -106,6 +111,7 @@ func write(tb testing.TB, cluster *kfake.Cluster, partition int32, key string, v
 
 // M1, L6: a publication whose answer was lost before the writer was overtaken is not said to be rejected.
 func TestFencedAfterALostAnswer(t *testing.T) {
+	t.Parallel()
 	cluster := newCluster(t)
 	network := &lossy{key: int16(kmsg.Produce)}
 	cfg := config(cluster, 1, 4)
@@ -122,6 +128,7 @@ func TestFencedAfterALostAnswer(t *testing.T) {
 
 // A producer id that has run out of epochs, or that someone took and left no trace, is replaced by a new one.
 func TestRefusedWithoutATrace(t *testing.T) {
+	t.Parallel()
 	cluster := newCluster(t)
 	log := open(t, config(cluster, 1, 4))
 	publish(t, log, event(1, 4, 0))

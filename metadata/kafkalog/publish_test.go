@@ -23,6 +23,7 @@ import (
 
 // M1: the events of one Publish leave together, in one batch of one request, and Publish returns on its answer.
 func TestEventsLeaveTogether(t *testing.T) {
+	t.Parallel()
 	cluster := newCluster(t)
 	log := open(t, config(cluster, 1, 0))
 	sub := subscribe(t, log)
@@ -43,9 +44,10 @@ func TestEventsLeaveTogether(t *testing.T) {
 // L8: what exceeds the topic's limit together goes in several batches, and what is stored is a prefix when one of them
 // fails.
 func TestPrefixOfSeveralBatches(t *testing.T) {
+	t.Parallel()
 	cluster := newCluster(t)
 	cfg := config(cluster, 1, 0)
-	cfg.PublishTimeout = 200 * time.Millisecond
+	cfg.PublishTimeout = time.Second
 	log := open(t, cfg)
 	publish(t, log, event(1, 0, 0))
 	sub := subscribe(t, log)
@@ -102,6 +104,7 @@ func large(broker int32, epoch, sequence int64, size int) *metadata.Event {
 // M1, L5, Q12: whatever became of a publication whose outcome is unknown, the same events published again are one logical
 // event for a reader each, in order, and those after them are not disturbed.
 func TestUnknownOutcome(t *testing.T) {
+	t.Parallel()
 	type attempt struct {
 		ctx     context.Context
 		cancel  context.CancelFunc
@@ -173,6 +176,7 @@ func TestUnknownOutcome(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			cluster := newCluster(t)
 			network := &lossy{key: int16(kmsg.Produce)}
 			cfg := config(cluster, 1, 0)
@@ -223,6 +227,7 @@ func hold(cluster *kfake.Cluster, release <-chan struct{}) (held <-chan struct{}
 // A request that is still on its way when its events have been published again is refused: it would bring them a second
 // time, behind later ones.
 func TestStragglerIsRefused(t *testing.T) {
+	t.Parallel()
 	cluster := newCluster(t)
 	log := open(t, config(cluster, 1, 0))
 	publish(t, log, event(1, 0, 0))
@@ -252,6 +257,7 @@ func TestStragglerIsRefused(t *testing.T) {
 // A lost answer is asked for again in the same call, with the same sequence: the cluster knows the batch, and the caller
 // never learns of it.
 func TestLostAnswerWithinACall(t *testing.T) {
+	t.Parallel()
 	for name, lose := range map[string]func(cluster *kfake.Cluster, network *lossy){
 		"connection cut": func(_ *kfake.Cluster, network *lossy) {
 			network.lose.Store(2)
@@ -262,6 +268,7 @@ func TestLostAnswerWithinACall(t *testing.T) {
 		"replicas slow": func(cluster *kfake.Cluster, _ *lossy) { fault(cluster, kmsg.Produce, kerr.RequestTimedOut, 3) },
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			cluster := newCluster(t)
 			network := &lossy{key: int16(kmsg.Produce)}
 			cfg := config(cluster, 1, 0)
@@ -278,6 +285,7 @@ func TestLostAnswerWithinACall(t *testing.T) {
 
 // What passes is waited out within the call: nothing is stored meanwhile, and nothing twice in the end.
 func TestPassingRefusals(t *testing.T) {
+	t.Parallel()
 	for _, refusal := range []*kerr.Error{
 		kerr.NotLeaderForPartition, kerr.LeaderNotAvailable, kerr.NotEnoughReplicas, kerr.UnknownTopicOrPartition, kerr.KafkaStorageError,
 		kerr.OutOfOrderSequenceNumber, kerr.UnknownProducerID, kerr.InvalidProducerEpoch, kerr.UnknownServerError, kerr.CorruptMessage,
@@ -296,6 +304,7 @@ func TestPassingRefusals(t *testing.T) {
 
 // A cluster that asks for a pause (KIP-219) gets it.
 func TestThrottle(t *testing.T) {
+	t.Parallel()
 	cluster := newCluster(t)
 	log := open(t, config(cluster, 1, 0))
 	publish(t, log, event(1, 0, 0))
@@ -318,6 +327,7 @@ func TestThrottle(t *testing.T) {
 
 // A slow answer to one broker's publication holds up no other broker's (Q11).
 func TestSlowAnswer(t *testing.T) {
+	t.Parallel()
 	cluster := newCluster(t)
 	slow, other := open(t, config(cluster, 1, 0)), open(t, config(cluster, 2, 0))
 	publish(t, slow, event(1, 0, 0))
@@ -344,6 +354,7 @@ func TestSlowAnswer(t *testing.T) {
 
 // L8: a limit that is lowered while the log is open is met event by event, and one that is too large for it is invalid.
 func TestLimitIsLowered(t *testing.T) {
+	t.Parallel()
 	cluster := newCluster(t)
 	log := open(t, config(cluster, 1, 0))
 	sub := subscribe(t, log)
@@ -370,6 +381,7 @@ func alter(tb testing.TB, cluster *kfake.Cluster, name, value string) {
 
 // Close ends a publication under way. That it was closed does not say that nothing is stored.
 func TestCloseUnderWay(t *testing.T) {
+	t.Parallel()
 	cluster := newCluster(t)
 	log := open(t, config(cluster, 1, 0))
 	publish(t, log, event(1, 0, 0))
@@ -391,6 +403,7 @@ func TestCloseUnderWay(t *testing.T) {
 
 // The hook is called once for each call, with what the caller gets.
 func TestPublishedHook(t *testing.T) {
+	t.Parallel()
 	var told []metadata.Publication
 	cfg := config(newCluster(t), 1, 0)
 	cfg.Hooks.Published = func(p metadata.Publication) { told = append(told, p) }

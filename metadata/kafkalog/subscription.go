@@ -52,11 +52,14 @@ type reading struct {
 	// brokers holds who has been met here, each with how many losses it has been told of.
 	brokers map[int32]int
 	losses  int
+	// cutFrom is where the log ended before it was cut, if a record has shown that before the client's error came; -1
+	// otherwise.
+	cutFrom int64
 	// damaged says that what stands at next cannot be read, and that this has been told.
 	damaged bool
 }
 
-func newReading(offset int64) *reading { return &reading{next: offset, brokers: make(map[int32]int)} }
+func newReading(offset int64) *reading { return &reading{next: offset, cutFrom: -1, brokers: make(map[int32]int)} }
 
 // newSubscription fixes the position of each partition, and begins to read.
 func newSubscription(ctx context.Context, l *Log, from metadata.Position) (*subscription, error) {
@@ -227,12 +230,16 @@ func (s *subscription) step() (metadata.Item, *kgo.Client, error) {
 // accept looks at the next record of a partition, and tells whether s.event is to be yielded once s.gaps are.
 func (s *subscription) accept(r *kgo.Record) (deliver bool) {
 	at := s.partitions[r.Partition]
-	if at == nil || r.Offset < at.next {
+	switch {
+	case at == nil:
 		return false
-	}
-	if r.Offset > at.next { // nothing but loss leaves offsets out: there are no transactions and no compaction
+	case r.Offset > at.next: // nothing but loss leaves offsets out: there are no transactions and no compaction
 		s.lose(at, metadata.GapMissing)
 		s.warn("records of the metadata topic were gone before they were read", r.Partition, at.next, r.Offset)
+	case r.Offset < at.next: // nothing but a log that was cut goes back
+		s.lose(at, metadata.GapMissing)
+		s.warn("the metadata topic was cut", r.Partition, r.Offset, at.next)
+		at.cutFrom = at.next
 	}
 	at.next, at.damaged = r.Offset+1, false
 	broker, epoch, ok := identify(r)
@@ -311,7 +318,11 @@ func (s *subscription) trouble(partition int32, err error) {
 	var answered *kerr.Error
 	switch {
 	case at == nil, errors.Is(err, kgo.ErrClientClosed), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
-	case errors.As(err, &loss): // the log was cut; the client goes on where it was
+	case errors.As(err, &loss): // the log was cut, and the client goes on where it was
+		if at.cutFrom == loss.ConsumedTo { // which a record has shown
+			at.cutFrom = -1
+			return
+		}
 		at.next, at.damaged = loss.ResetTo, false
 		s.lose(at, metadata.GapMissing)
 		s.warn("the metadata topic was cut", partition, loss.ResetTo, loss.ConsumedTo)

@@ -19,6 +19,7 @@ import (
 
 // Q17: the leader of a partition moves, again and again, and then its broker goes: every event arrives, once, in order.
 func TestLeaderMoves(t *testing.T) {
+	t.Parallel()
 	cluster := newCluster(t)
 	answerEpochEnds(cluster, math.MaxInt64) // nothing is cut
 	log := open(t, config(cluster, 1, 0))
@@ -43,6 +44,7 @@ func TestLeaderMoves(t *testing.T) {
 
 // Q17, M2: partitions are added. A broker stays where it is, and one that publishes to a new partition is read.
 func TestPartitionsAreAdded(t *testing.T) {
+	t.Parallel()
 	cluster := newCluster(t)
 	log := open(t, config(cluster, 4, 0))
 	reader := config(cluster, 2, 0)
@@ -87,6 +89,7 @@ func ends(tb testing.TB, cluster *kfake.Cluster) map[int32]int64 {
 // Q17, twmb/franz-go#1364: the topic is deleted and created again. What is left of the old one is told of as a gap, and of
 // the new one every event is read, from its beginning; positions in the old topic are not applied to it.
 func TestTopicIsCreatedAgain(t *testing.T) {
+	t.Parallel()
 	cluster := newCluster(t)
 	cfg := config(cluster, 1, 0)
 	cfg.RefreshInterval = 20 * time.Millisecond
@@ -128,6 +131,7 @@ func TestTopicIsCreatedAgain(t *testing.T) {
 
 // A topic that is gone gives Publish an error, and once it is there again everything goes on.
 func TestTopicIsGone(t *testing.T) {
+	t.Parallel()
 	cluster := newCluster(t)
 	cfg := config(cluster, 1, 0)
 	cfg.PublishTimeout, cfg.RefreshInterval = 100*time.Millisecond, 20*time.Millisecond
@@ -149,6 +153,7 @@ func TestTopicIsGone(t *testing.T) {
 
 // M3, Q18: retention passes a slow reader by. It is told, and reads on at what is left.
 func TestRetentionPassesAReader(t *testing.T) {
+	t.Parallel()
 	cluster := newCluster(t)
 	log := open(t, config(cluster, 1, 0))
 	slow := subscribe(t, log)
@@ -202,6 +207,7 @@ func deleteBefore(tb testing.TB, cluster *kfake.Cluster, partition int32, offset
 // Q18: the log is cut below a reader's position, as an unclean election does. The reader is told, and goes on where the
 // log was cut.
 func TestLogIsCut(t *testing.T) {
+	t.Parallel()
 	cluster := newCluster(t)
 	log := open(t, config(cluster, 1, 0))
 	sub := subscribe(t, log)
@@ -210,18 +216,23 @@ func TestLogIsCut(t *testing.T) {
 	}
 	wantEvents(t, sub, event(1, 0, 0), event(1, 0, 1), event(1, 0, 2), event(1, 0, 3))
 
-	answerEpochEnds(cluster, 2)
+	answerEpochEnds(cluster, 2, math.MaxInt64)
 	require.NoError(t, cluster.MoveTopicPartition(kafkalog.DefaultTopic, 1, (cluster.LeaderFor(kafkalog.DefaultTopic, 1)+1)%3))
 	publish(t, log, event(1, 0, 4))
 	wantGap(t, sub, 1, metadata.GapMissing)
 	wantEvents(t, sub, event(1, 0, 4)) // 2 and 3, which this cluster has not lost, are told as duplicates
 }
 
-// answerEpochEnds answers where the log of a leader epoch ends. (kfake does not know it of the last epoch but one as long as
-// the leader has written nothing, and says so as if history were lost. Kafka knows.)
-func answerEpochEnds(cluster *kfake.Cluster, end int64) {
+// answerEpochEnds answers where the log of a leader epoch ends, one question after the other, and all that follow like the
+// last. (kfake does not know it of the last epoch but one as long as the leader has written nothing, and says so as if
+// history were lost. Kafka knows.)
+func answerEpochEnds(cluster *kfake.Cluster, ends ...int64) {
 	cluster.ControlKey(int16(kmsg.OffsetForLeaderEpoch), func(req kmsg.Request) (kmsg.Response, error, bool) {
 		cluster.KeepControl()
+		end := ends[0]
+		if len(ends) > 1 {
+			ends = ends[1:]
+		}
 		asked := req.(*kmsg.OffsetForLeaderEpochRequest)
 		answer := asked.ResponseKind().(*kmsg.OffsetForLeaderEpochResponse)
 		for _, t := range asked.Topics {
@@ -240,6 +251,7 @@ func answerEpochEnds(cluster *kfake.Cluster, end int64) {
 
 // M4: records that are no events, of whatever kind, stop nothing. Those with a broker's key are a gap of that broker.
 func TestBadRecords(t *testing.T) {
+	t.Parallel()
 	cluster := newCluster(t)
 	var damage []metadata.Damage
 	cfg := config(cluster, 1, 0)
@@ -279,6 +291,7 @@ func TestBadRecords(t *testing.T) {
 // M4, twmb/franz-go#854: a whole batch that cannot be read, as its checksum is wrong, is a gap of each broker of that
 // partition, and reading goes on behind it.
 func TestDamagedBatch(t *testing.T) {
+	t.Parallel()
 	cluster := newCluster(t)
 	network := &flipper{}
 	cfg := config(cluster, 2, 0)
@@ -305,6 +318,7 @@ func TestDamagedBatch(t *testing.T) {
 // M3: Subscribe has fixed its position when it returns: what is published then is delivered, though the client has not
 // fetched anything yet.
 func TestSubscribeIsReady(t *testing.T) {
+	t.Parallel()
 	cluster := newCluster(t)
 	log := open(t, config(cluster, 1, 0))
 	publish(t, log, event(1, 0, 0))
@@ -317,6 +331,7 @@ func TestSubscribeIsReady(t *testing.T) {
 
 // A partition without a leader keeps Subscribe waiting no longer than its context, or the limit.
 func TestSubscribeWithoutALeader(t *testing.T) {
+	t.Parallel()
 	cluster := newCluster(t)
 	cfg := config(cluster, 1, 0)
 	log := open(t, cfg)
@@ -335,6 +350,7 @@ func TestSubscribeWithoutALeader(t *testing.T) {
 // A restarted consumer has nothing: it begins at a time, and the Store that it fills is that of one that has run all the
 // while (Q2, Q21).
 func TestRestartWithAnEmptyConsumer(t *testing.T) {
+	t.Parallel()
 	cluster := newCluster(t)
 	one, two := open(t, config(cluster, 1, 0)), open(t, config(cluster, 2, 0))
 	begun := time.Now().Add(-time.Millisecond)
@@ -363,6 +379,7 @@ func sequences(tb testing.TB, sub metadata.Subscription, n int) map[int32][]int6
 // A fetch tells the reader's rack, so that a cluster with a rack-aware selector serves it from its own zone, and asks to be
 // answered as soon as one byte is there.
 func TestFetchSettings(t *testing.T) {
+	t.Parallel()
 	cluster := newCluster(t)
 	var rack, least atomic.Value
 	cluster.ControlKey(int16(kmsg.Fetch), func(req kmsg.Request) (kmsg.Response, error, bool) {
@@ -384,6 +401,7 @@ func TestFetchSettings(t *testing.T) {
 
 // D4: where the topic leaves it to the writer, records are stamped by Config.Now.
 func TestStamps(t *testing.T) {
+	t.Parallel()
 	cluster := newCluster(t)
 	cfg := config(cluster, 1, 0)
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -397,6 +415,7 @@ func TestStamps(t *testing.T) {
 
 // A subscription that nobody reads holds a bounded number of bytes, and costs no other one anything.
 func TestNobodyReads(t *testing.T) {
+	t.Parallel()
 	cluster := newCluster(t)
 	log := open(t, config(cluster, 1, 0))
 	idle, sub := subscribe(t, log), subscribe(t, log)
