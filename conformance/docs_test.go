@@ -29,6 +29,7 @@ var columns = []struct{ name, is string }{
 	{"memlog", "[`metadata/memlog`](../metadata/memlog), the reference of metadata logs, in memory"},
 	{"filelog", "[`metadata/filelog`](../metadata/filelog): a metadata log in files"},
 	{"kfake", "[`metadata/kafkalog`](../metadata/kafkalog) on kfake, a Kafka cluster in the test's process"},
+	{"kafka", "[`metadata/kafkalog`](../metadata/kafkalog) on Apache Kafka, one broker and three, started by `make integration`"},
 }
 
 // docs/conformance.md is made of the cases and of conformance/results. `go test ./conformance -run TestCaseTable -update`
