@@ -16,6 +16,8 @@ const (
 	FakeGCS Server = "fake-gcs-server"
 	// Azurite speaks the protocol of Azure's blob service.
 	Azurite Server = "azurite"
+	// Kafka is a metadata log. Its brokers are started by package kafka, and have no one address.
+	Kafka Server = "kafka"
 )
 
 // variables name what .ci/integration tells of each server: the URL of its root.
@@ -23,6 +25,7 @@ var variables = map[Server]string{
 	VersityGW: "WALHOP_VERSITYGW",
 	FakeGCS:   "WALHOP_FAKE_GCS_SERVER",
 	Azurite:   "WALHOP_AZURITE",
+	Kafka:     "", // told by kafka.Cluster
 }
 
 // Address returns the URL of the server's root, such as "http://127.0.0.1:7070". The test fails where the environment
