@@ -116,7 +116,7 @@ func (c *Cluster) differs(part *Partition, g registration) string {
 		return ""
 	}
 	r := leader.role(part.Key())
-	if r == nil || r.epoch != g.epoch || !r.leads() {
+	if r == nil || !leader.leadsIn(r, g.epoch) {
 		return ""
 	}
 	to := leader.highWatermark(r)

@@ -44,6 +44,13 @@ type waiter struct {
 
 func (r *role) leads() bool { return r.leader == r.process.id }
 
+// leadsIn tells whether the process leads in the epoch by this role.
+func (p *process) leadsIn(r *role, epoch int32) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return r.leads() && r.epoch == epoch
+}
+
 // members returns the replicas that count as in the ISR while a change of it is under way: those of before and after.
 func (r *role) members() []int32 {
 	all := slices.Clone(r.isr)
