@@ -141,7 +141,7 @@ func (c *cluster) state() state {
 func (p *partition) state() replicaState {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	s := replicaState{Broker: p.broker.id, Start: p.log.Start(), HighWatermark: p.highWatermark}
+	s := replicaState{Broker: p.broker.id, Start: p.log.Start(), HighWatermark: p.log.HighWatermark()}
 	s.End, _ = p.log.End()
 	if p.following != nil {
 		s.Following = string(p.following.State().Kind)

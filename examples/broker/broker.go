@@ -5,7 +5,6 @@ import (
 	"errors"
 	"log/slog"
 	"net"
-	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -22,7 +21,9 @@ import (
 // broker is one run of a broker: it ends with close or kill and is never started again.
 type broker struct {
 	brokerConfig
+	life
 	epoch int64 // of this run, as the controller has given it
+	kept  kept  // by the run before
 
 	storage    walstorage.WalStorageManager // where segments are
 	events     metadata.Log                 // where they are announced
@@ -35,6 +36,8 @@ type broker struct {
 	server *server
 	peers  map[int32]*peer // the other brokers
 	served atomic.Int64    // bytes of records in answers to other brokers' fetches
+	// truncations counts the answers that made a log of this broker truncate its end.
+	truncations atomic.Int64
 
 	ctx     context.Context // ends when the broker does
 	cancel  context.CancelFunc
@@ -63,6 +66,7 @@ type brokerConfig struct {
 	lagMax            time.Duration // replica.lag.time.max.ms
 	minISR            int           // min.insync.replicas
 	defaultPartitions int           // of a topic that a client asks for without having created it
+	segmentBytes      int64         // segment.bytes; 0: the default of unifiedlog
 	hooks             follower.Hooks
 	logger            *slog.Logger // gets a line for each change of state that an operator should see
 }
@@ -91,6 +95,9 @@ func startBroker(ctx context.Context, cfg brokerConfig) (b *broker, err error) {
 			b.peers[id] = newPeer(id, cfg.network)
 		}
 	}
+	if b.kept, err = readKept(cfg.dir); err != nil {
+		return b, err
+	}
 	listener, err := cfg.network.listen(cfg.id)
 	if err != nil {
 		return b, err
@@ -108,6 +115,7 @@ func startBroker(ctx context.Context, cfg brokerConfig) (b *broker, err error) {
 	b.server = serve(listener, b.answer)
 	b.running.Go(b.obeyController)
 	b.running.Go(b.keepISRs)
+	b.running.Go(b.keepCheckpoints)
 	return b, nil
 }
 
@@ -178,6 +186,7 @@ func (b *broker) end(killed bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
 	if killed {
+		b.killed.Store(true)
 		cancel()
 	}
 	b.cancel()
@@ -214,7 +223,9 @@ func (b *broker) end(killed bool) {
 	}
 	for _, p := range b.all() {
 		p.stop()
-		p.closeLog(killed)
+	}
+	if err := b.closeLogs(); err != nil && !killed {
+		b.logger.Error("the logs have not been closed cleanly", "err", err)
 	}
 }
 
@@ -240,6 +251,7 @@ func (b *broker) all() (list []*partition) {
 func (b *broker) obeyController() {
 	failed := map[segment.PartitionKey]bool{}
 	for {
+		again := false
 		m := b.controller.current()
 		if b.tracker != nil {
 			// What a broker reported before it restarted counts no longer.
@@ -247,28 +259,32 @@ func (b *broker) obeyController() {
 				b.tracker.Registered(id, epoch)
 			}
 		}
-		wanted := map[segment.PartitionKey]bool{}
+		for _, p := range b.all() { // first, for a topic may be there again, with the same name and another id
+			if m.byID[p.TopicID] == nil {
+				b.remove(p)
+			}
+		}
 		for _, t := range m.Topics {
 			for n, a := range t.Partitions {
 				id := segment.TopicIDPartition{TopicID: t.ID, Topic: t.Name, Partition: int32(n)}
 				if !contains(a.Replicas, b.id) {
 					continue
 				}
-				wanted[id.Key()] = true
 				err := b.apply(id, a)
 				if err != nil && !failed[id.Key()] {
 					b.logger.Error("a partition cannot take its role", "partition", id, "err", err)
 				}
 				failed[id.Key()] = err != nil
+				again = again || err != nil
 			}
 		}
-		for _, p := range b.all() {
-			if !wanted[p.Key()] {
-				b.remove(p)
-			}
+		pause := time.Hour
+		if again {
+			pause = time.Second // the disk may have come to its senses
 		}
 		select {
 		case <-m.replaced:
+		case <-time.After(pause):
 		case <-b.ctx.Done():
 			return
 		}
@@ -281,7 +297,7 @@ func (b *broker) apply(id segment.TopicIDPartition, a assignment) error {
 	if p == nil {
 		p = &partition{TopicIDPartition: id, broker: b, watchers: map[chan struct{}]struct{}{}}
 		p.now = assignment{Leader: -1, Epoch: -1}
-		if err := p.openLog(filepath.Join(b.dir, directory(id))); err != nil {
+		if err := p.openLog(b.ctx); err != nil {
 			return err
 		}
 		b.mu.Lock()
@@ -297,7 +313,7 @@ func (b *broker) remove(p *partition) {
 	delete(b.partitions, p.Key())
 	b.mu.Unlock()
 	p.stop() // B5
-	if err := p.deleteLog(); err != nil {
+	if err := p.log.Delete(); err != nil {
 		b.logger.Error("a deleted partition's log cannot be removed", "partition", p.TopicIDPartition, "err", err)
 	}
 }
@@ -335,7 +351,7 @@ func (b *broker) Check(id int32, brokerEpoch int64, r replica.Report) (replica.A
 		return replica.Answer{}, replica.ErrNotLeader
 	}
 	p.mu.Lock()
-	leads, epoch, replicas, highWatermark := p.leads, p.now.Epoch, p.now.Replicas, p.highWatermark
+	leads, epoch, replicas := p.leads, p.now.Epoch, p.now.Replicas
 	p.mu.Unlock()
 	switch {
 	case r.LeaderEpoch < epoch:
@@ -349,7 +365,7 @@ func (b *broker) Check(id int32, brokerEpoch int64, r replica.Report) (replica.A
 	case b.controller.current().alive[id] != brokerEpoch:
 		return replica.Answer{}, replica.ErrOldBrokerEpoch
 	}
-	answer := replica.Answer{Partition: p.TopicIDPartition, LeaderEpoch: epoch, LogStart: p.log.Start(), HighWatermark: highWatermark}
+	answer := replica.Answer{Partition: p.TopicIDPartition, LeaderEpoch: epoch, LogStart: p.log.Start(), HighWatermark: p.log.HighWatermark()}
 	answer.LeaderLEO, _ = p.log.End()
 	diverging, err := p.checkFetch(r.LogEndOffset, r.LastEpoch)
 	if err != nil {
@@ -379,6 +395,9 @@ func (b *broker) answered(leaderID int32, a replica.Answer) {
 		p.raiseLocked(min(a.HighWatermark, end))
 	}
 	p.mu.Unlock()
+	if mine && a.LogStart > p.log.Start() {
+		_ = p.log.DeleteRecords(a.LogStart) // above this log's end: the next answer
+	}
 }
 
 func contains(ids []int32, id int32) bool {

@@ -37,6 +37,8 @@ type clusterConfig struct {
 	lagMax    time.Duration
 	minISR    int
 	unclean   bool
+	// segmentBytes is segment.bytes, 0 for the default.
+	segmentBytes int64
 	// storage and events open the store and the metadata log for one broker.
 	storage func(ctx context.Context, broker int32, cluster string) (walstorage.WalStorageManager, error)
 	events  func(ctx context.Context, broker int32, epoch int64) (metadata.Log, error)
@@ -92,7 +94,7 @@ func (c *cluster) start(ctx context.Context, id int32) error {
 	}
 	cfg := brokerConfig{
 		id: id, dir: dir, controller: c.controller, network: c.network, ids: c.ids, replicate: c.replicate,
-		storage: c.storage, events: c.events, linger: c.linger, lagMax: c.lagMax, minISR: c.minISR, defaultPartitions: 1,
+		storage: c.storage, events: c.events, linger: c.linger, lagMax: c.lagMax, minISR: c.minISR, defaultPartitions: 1, segmentBytes: c.segmentBytes,
 		logger: c.logger.With("broker", id),
 	}
 	if c.hooks != nil {

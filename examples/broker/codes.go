@@ -17,6 +17,7 @@ const (
 	codeNotEnoughReplicas          int16 = 19
 	codeNotEnoughReplicasAfter     int16 = 20
 	codeInvalidRequiredAcks        int16 = 21
+	codeInvalidTimestamp           int16 = 32
 	codeUnsupportedVersion         int16 = 35
 	codeTopicAlreadyExists         int16 = 36
 	codeInvalidPartitions          int16 = 37

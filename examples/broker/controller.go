@@ -102,6 +102,7 @@ func (m *image) clone() *image {
 		copied.Partitions = slices.Clone(t.Partitions)
 		next.Topics[name] = &copied
 	}
+	next.index()
 	return &next
 }
 
@@ -145,7 +146,12 @@ func replaceFile(path string, data []byte) error {
 	if err != nil {
 		return err
 	}
-	dir, err := os.Open(filepath.Dir(path))
+	return syncDir(filepath.Dir(path))
+}
+
+// syncDir makes durable which names a directory holds.
+func syncDir(path string) error {
+	dir, err := os.Open(path)
 	if err != nil {
 		return err
 	}

@@ -109,7 +109,7 @@ func (w *wanted) look(committed bool) (there, final bool) {
 	}
 	end, _ := w.partition.log.End()
 	start := w.partition.log.Start()
-	w.answer.HighWatermark, w.answer.LastStableOffset, w.answer.LogStartOffset = highWatermark, w.partition.stable(highWatermark), start
+	w.answer.HighWatermark, w.answer.LastStableOffset, w.answer.LogStartOffset = highWatermark, w.partition.log.LastStableOffset(), start
 	if w.offset < start || w.offset > end {
 		w.answer.ErrorCode = codeOffsetOutOfRange
 		w.answer.HighWatermark = -1
@@ -135,7 +135,16 @@ func (b *broker) read(ctx context.Context, list []*wanted, committed bool, maxBy
 		if w.partition == nil || w.answer.ErrorCode != codeNone || w.offset >= w.limit(committed) {
 			continue
 		}
-		batches, err := w.partition.readBelow(ctx, w.offset, w.limit(committed), max(0, min(w.bytes, left)), total == 0)
+		size := max(0, min(w.bytes, left))
+		if size == 0 && total > 0 {
+			continue
+		}
+		batches, err := readWhole(func(dst []byte) (int, error) {
+			return w.partition.log.Fetch(ctx, w.offset, w.limit(committed), dst)
+		}, size, total == 0)
+		if err == nil && committed {
+			err = w.addAborted(ctx)
+		}
 		if err != nil {
 			w.answer.ErrorCode = codeOfRead(err)
 			continue
@@ -145,4 +154,17 @@ func (b *broker) read(ctx context.Context, list []*wanted, committed bool, maxBy
 		left -= min(left, len(batches))
 	}
 	return total
+}
+
+// addAborted tells a consumer of committed records which transactions it has to leave out. This broker has none of its own,
+// but may have been given a log that has.
+func (w *wanted) addAborted(ctx context.Context) error {
+	aborted, err := w.partition.log.AbortedTransactions(ctx, w.offset, w.answer.LastStableOffset)
+	w.answer.AbortedTransactions = nil
+	for _, t := range aborted {
+		a := kmsg.NewFetchResponseTopicPartitionAbortedTransaction()
+		a.ProducerID, a.FirstOffset = t.ProducerID, t.First
+		w.answer.AbortedTransactions = append(w.answer.AbortedTransactions, a)
+	}
+	return err
 }

@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 
-	"github.com/walhop/walhop/internal/batch"
 	"github.com/walhop/walhop/leader"
 	"github.com/walhop/walhop/replica"
-	"github.com/walhop/walhop/unifiedlog/memory"
+	"github.com/walhop/walhop/unifiedlog"
 	"github.com/walhop/walhop/walstorage/segment"
 )
 
@@ -17,20 +17,45 @@ func directory(id segment.TopicIDPartition) string {
 	return fmt.Sprintf("%s-%d", id.Topic, id.Partition)
 }
 
-func (p *partition) openLog(string) error {
-	p.log = memory.New(memory.Config{Moved: p.moved})
-	return nil
+// openLog opens the partition's log. After anything but a clean shutdown all of it is read, and a torn or damaged tail is
+// cut: the leader has what was acknowledged, and gives it again.
+func (p *partition) openLog(ctx context.Context) error {
+	b := p.broker
+	name := directory(p.TopicIDPartition)
+	dir, err := b.openDir(filepath.Join(b.dir, name))
+	if err != nil {
+		return err
+	}
+	cfg := unifiedlog.Config{
+		FS: dir, TopicID: p.TopicID, CleanShutdown: b.kept.clean, HighWatermark: b.kept.highWatermarks[name], LogStart: b.kept.starts[name],
+		SegmentBytes: b.segmentBytes, MaxBatchBytes: maxBatch, Moved: p.moved, Logger: b.logger.With("partition", name),
+	}
+	p.log, err = unifiedlog.Open(ctx, cfg)
+	if errors.Is(err, unifiedlog.ErrTopicID) {
+		// A topic of this name was deleted while the broker was away (B6).
+		if err := removeStray(dir); err != nil {
+			return err
+		}
+		cfg.HighWatermark, cfg.LogStart = 0, 0
+		p.log, err = unifiedlog.Open(ctx, cfg)
+	}
+	return err
 }
 
-func (p *partition) closeLog(bool) {}
-
-func (p *partition) deleteLog() error { return nil }
+// removeStray empties the directory of a partition that is no more.
+func removeStray(dir unifiedlog.FS) error {
+	names, err := dir.List()
+	for _, name := range names {
+		err = errors.Join(err, dir.Remove(name))
+	}
+	return errors.Join(err, dir.SyncDir())
+}
 
 // checkFetch compares the end of a follower's log with this one (B3).
 func (p *partition) checkFetch(end int64, lastEpoch int32) (*replica.Diverging, error) {
 	diverging, err := p.log.CheckFetch(end, lastEpoch)
 	switch {
-	case errors.Is(err, memory.ErrOutOfRange):
+	case errors.Is(err, unifiedlog.ErrOutOfRange):
 		return nil, replica.ErrOutOfRange
 	case err != nil || diverging == nil:
 		return nil, err
@@ -38,52 +63,63 @@ func (p *partition) checkFetch(end int64, lastEpoch int32) (*replica.Diverging, 
 	return &replica.Diverging{Epoch: diverging.Epoch, EndOffset: diverging.End}, nil
 }
 
+// firstRead is how much is read at first where nobody knows how much there is.
+const firstRead = 64 << 10
+
+// readWhole reads whole batches with read, which is the log's Read or Fetch: as many as fit into size, and, if that is asked
+// for, at least one. The buffer grows as there are batches to fill it.
+func readWhole(read func(dst []byte) (int, error), size int, atLeastOne bool) ([]byte, error) {
+	buffer := make([]byte, min(size, firstRead))
+	for {
+		n, err := read(buffer)
+		short := (*leader.ShortBufferError)(nil)
+		switch {
+		case errors.As(err, &short):
+			if short.Need > size && !atLeastOne {
+				return nil, nil
+			}
+			buffer = make([]byte, max(short.Need, min(size, firstRead)))
+		case err != nil || n < len(buffer)/2 || len(buffer) >= size:
+			return buffer[:n], err
+		default:
+			buffer = make([]byte, min(size, 4*len(buffer)))
+		}
+	}
+}
+
 // codeOfAppend is what a producer is told of an append that failed.
 func codeOfAppend(err error) int16 {
-	switch {
-	case errors.Is(err, memory.ErrNotLeader):
-		return codeNotLeaderOrFollower
-	case errors.Is(err, memory.ErrCorrupt):
-		return codeCorruptMessage
+	for _, e := range []struct {
+		err  error
+		code int16
+	}{
+		{unifiedlog.ErrNotLeader, codeNotLeaderOrFollower},
+		{unifiedlog.ErrClosed, codeNotLeaderOrFollower},
+		{unifiedlog.ErrCorrupt, codeCorruptMessage},
+		{unifiedlog.ErrInvalidRecord, codeInvalidRecord},
+		{unifiedlog.ErrInvalidTimestamp, codeInvalidTimestamp},
+		{unifiedlog.ErrTooLarge, codeMessageTooLarge},
+		{unifiedlog.ErrOutOfOrderSequence, codeOutOfOrderSequence},
+		{unifiedlog.ErrProducerFenced, codeInvalidProducerEpoch},
+	} {
+		if errors.Is(err, e.err) {
+			return e.code
+		}
 	}
 	return codeStorageError
 }
 
-// stable is the last stable offset: what lies below belongs to no open transaction.
-func (p *partition) stable(highWatermark int64) int64 { return highWatermark }
-
-// epochEnd tells the largest leader epoch not above the one given, and where it ended.
-func (p *partition) epochEnd(epoch int32) (int32, int64) {
-	e := p.log.EndOffsetForEpoch(epoch)
-	return e.Epoch, e.End
-}
-
-// offsetAt finds the first record that is not older than a time, or with timeMax the newest, -1 if there is none.
-func (p *partition) offsetAt(time int64) (offset, timestamp int64, err error) { return -1, -1, nil }
-
-// readBelow reads whole batches from the one that holds the offset on, below a limit: as many as fit into size, and, if
-// that is asked for, at least one.
-func (p *partition) readBelow(ctx context.Context, offset, limit int64, size int, atLeastOne bool) ([]byte, error) {
-	if size == 0 && !atLeastOne {
-		return nil, nil
-	}
-	data, err := readWhole(ctx, p.log, offset, size)
-	if err != nil {
-		return nil, err
-	}
-	s := batch.NewScanner(data)
-	n := 0
-	for s.Next() && s.LastOffset() < limit {
-		n = s.End()
-	}
-	return data[:n], nil
-}
-
-// codeOfRead is what a reader is told of a read that failed.
+// codeOfRead is what a reader is told of a read that failed. Damage is an error, and never served.
 func codeOfRead(err error) int16 {
 	switch {
-	case errors.Is(err, leader.ErrBelowLogStart), errors.Is(err, memory.ErrOutOfRange):
+	case err == nil:
+		return codeNone
+	case errors.Is(err, leader.ErrBelowLogStart), errors.Is(err, unifiedlog.ErrOutOfRange):
 		return codeOffsetOutOfRange
+	case errors.Is(err, unifiedlog.ErrCorrupt):
+		return codeCorruptMessage
+	case errors.Is(err, unifiedlog.ErrClosed):
+		return codeNotLeaderOrFollower
 	}
 	return codeStorageError
 }

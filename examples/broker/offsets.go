@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
@@ -13,7 +15,7 @@ const (
 )
 
 // answerListOffsets tells the offsets at the ends of partitions, or at times.
-func (b *broker) answerListOffsets(request *kmsg.ListOffsetsRequest) kmsg.Response {
+func (b *broker) answerListOffsets(ctx context.Context, request *kmsg.ListOffsetsRequest) kmsg.Response {
 	response := respond[*kmsg.ListOffsetsResponse](request)
 	for _, t := range request.Topics {
 		topic := kmsg.NewListOffsetsResponseTopic()
@@ -24,7 +26,7 @@ func (b *broker) answerListOffsets(request *kmsg.ListOffsetsRequest) kmsg.Respon
 			answer.Partition, answer.ErrorCode = asked.Partition, code
 			answer.Offset, answer.Timestamp, answer.LeaderEpoch = -1, -1, -1
 			if code == codeNone {
-				b.listOffset(known, asked, request.IsolationLevel == 1, &answer)
+				b.listOffset(ctx, known, asked, request.IsolationLevel == 1, &answer)
 			}
 			topic.Partitions = append(topic.Partitions, answer)
 		}
@@ -33,7 +35,7 @@ func (b *broker) answerListOffsets(request *kmsg.ListOffsetsRequest) kmsg.Respon
 	return response
 }
 
-func (b *broker) listOffset(t *topic, asked kmsg.ListOffsetsRequestTopicPartition, committed bool, answer *kmsg.ListOffsetsResponseTopicPartition) {
+func (b *broker) listOffset(ctx context.Context, t *topic, asked kmsg.ListOffsetsRequestTopicPartition, committed bool, answer *kmsg.ListOffsetsResponseTopicPartition) {
 	p, code := b.findPartition(t, asked.Partition)
 	if code != codeNone {
 		answer.ErrorCode = code
@@ -51,20 +53,24 @@ func (b *broker) listOffset(t *topic, asked kmsg.ListOffsetsRequestTopicPartitio
 	}
 	end := highWatermark
 	if committed {
-		end = p.stable(highWatermark)
+		end = p.log.LastStableOffset()
 	}
 	switch {
 	case asked.Timestamp == timeLatest:
 		answer.Offset, answer.LeaderEpoch = end, epoch
 	case asked.Timestamp == timeEarliest || asked.Timestamp == timeEarliestLocal:
 		answer.Offset = p.log.Start()
-	case asked.Timestamp == timeMax || asked.Timestamp >= 0:
-		offset, timestamp, err := p.offsetAt(asked.Timestamp)
+	case asked.Timestamp == timeMax:
+		if timestamp, offset := p.log.LatestTime(); offset >= 0 && offset < end {
+			answer.Offset, answer.Timestamp, answer.LeaderEpoch = offset, timestamp, epoch
+		}
+	case asked.Timestamp >= 0:
+		found, ok, err := p.log.OffsetForTime(ctx, asked.Timestamp)
 		switch {
 		case err != nil:
 			answer.ErrorCode = codeOfRead(err)
-		case offset >= 0 && offset < end:
-			answer.Offset, answer.Timestamp, answer.LeaderEpoch = offset, timestamp, epoch
+		case ok && found.Offset < end:
+			answer.Offset, answer.Timestamp, answer.LeaderEpoch = found.Offset, found.Timestamp, found.LeaderEpoch
 		}
 	default:
 		answer.ErrorCode = codeUnsupportedVersion
@@ -88,7 +94,8 @@ func (b *broker) answerOffsetForLeaderEpoch(request *kmsg.OffsetForLeaderEpochRe
 					_, _, code = p.leadIn(asked.CurrentLeaderEpoch)
 				}
 				if answer.ErrorCode = code; code == codeNone {
-					answer.LeaderEpoch, answer.EndOffset = p.epochEnd(asked.LeaderEpoch)
+					ended := p.log.EndOffsetForEpoch(asked.LeaderEpoch)
+					answer.LeaderEpoch, answer.EndOffset = ended.Epoch, ended.End
 				}
 			}
 			topic.Partitions = append(topic.Partitions, answer)

@@ -9,9 +9,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/walhop/walhop/internal/batch"
-	"github.com/walhop/walhop/leader"
 	"github.com/walhop/walhop/replica"
-	"github.com/walhop/walhop/unifiedlog/memory"
+	"github.com/walhop/walhop/unifiedlog"
 	"github.com/walhop/walhop/walstorage/segment"
 )
 
@@ -85,14 +84,14 @@ func (p *partition) fetchOnce(ctx context.Context, leaderID, epoch int32, to int
 	switch {
 	case errors.Is(a.Err, replica.ErrOutOfRange):
 		// The leader's log does not reach to this one's end, or begins above it: start anew there, as in Kafka.
-		p.log.TruncateFullyAndStartAt(answered.LogStartOffset)
 		a.Diverging = &replica.Diverging{EndOffset: answered.LogStartOffset}
-		return a, false, nil
+		return a, false, p.log.TruncateFullyAndStartAt(answered.LogStartOffset)
 	case a.Err != nil:
 		return a, false, a.Err
 	case a.Diverging != nil:
-		p.log.TruncateDiverging(memory.EpochEnd{Epoch: a.Diverging.Epoch, End: a.Diverging.EndOffset})
-		return a, false, nil
+		_, err := p.log.TruncateDiverging(unifiedlog.EpochEnd{Epoch: a.Diverging.Epoch, End: a.Diverging.EndOffset})
+		b.truncations.Add(1)
+		return a, false, err
 	}
 	limit := to
 	if limit < 0 {
@@ -157,23 +156,12 @@ func (b *broker) answerReplicaFetch(ctx context.Context, f *frame, request *kmsg
 	if err := f.hold(ctx, 2*fetchBytes); err != nil {
 		return nil, err
 	}
-	part.RecordBatches, err = readWhole(ctx, p.log, r.LogEndOffset, fetchBytes)
+	part.RecordBatches, err = readWhole(func(dst []byte) (int, error) { return p.log.Read(ctx, r.LogEndOffset, dst) }, fetchBytes, true)
 	if err != nil {
 		part.ErrorCode = codeOfRead(err)
 	}
 	b.served.Add(int64(len(part.RecordBatches)))
 	return response, nil
-}
-
-// readWhole reads whole batches from a batch's beginning on: as many as fit, and at least one.
-func readWhole(ctx context.Context, log *memory.Log, offset int64, size int) ([]byte, error) {
-	buffer := make([]byte, size)
-	n, err := log.Read(ctx, offset, buffer)
-	if short := (*leader.ShortBufferError)(nil); errors.As(err, &short) {
-		buffer = make([]byte, short.Need)
-		n, err = log.Read(ctx, offset, buffer)
-	}
-	return buffer[:n], err
 }
 
 // fetchSample is what a leader knows of a follower that replicates by ordinary fetch: Kafka's own rule, which suits where

@@ -8,7 +8,7 @@ import (
 
 	"github.com/walhop/walhop/follower"
 	"github.com/walhop/walhop/leader"
-	"github.com/walhop/walhop/unifiedlog/memory"
+	"github.com/walhop/walhop/unifiedlog"
 	"github.com/walhop/walhop/walstorage/segment"
 )
 
@@ -16,7 +16,7 @@ import (
 type partition struct {
 	segment.TopicIDPartition
 	broker *broker
-	log    *memory.Log
+	log    *unifiedlog.Log
 
 	// mu is above the locks of the log and of the Tracker, which may be taken under it, and is never held while anything
 	// waits (D1).
@@ -26,11 +26,9 @@ type partition struct {
 	since time.Time // when this broker began to lead
 	// joining are the replicas that the controller is being asked to count as in sync: it may have done so before it says
 	// so, and the high watermark waits for them from then on.
-	joining []int32
-	// highWatermark is the leader's own reckoning, or what its answers told the follower.
-	highWatermark int64
-	fetches       map[int32]fetchSample // of the followers, where they replicate by ordinary fetch
-	watchers      map[chan struct{}]struct{}
+	joining  []int32
+	fetches  map[int32]fetchSample // of the followers, where they replicate by ordinary fetch
+	watchers map[chan struct{}]struct{}
 
 	leadership *leader.Leadership  // while this broker leads
 	following  *follower.Following // while it follows
@@ -41,11 +39,11 @@ type partition struct {
 func (p *partition) apply(a assignment) error {
 	p.mu.Lock()
 	was := p.now
-	if a.Version <= was.Version {
+	sameRole := a.Epoch == was.Epoch && a.Leader == was.Leader
+	if sameRole && a.Version <= was.Version {
 		p.mu.Unlock()
 		return nil
 	}
-	sameRole := a.Epoch == was.Epoch && a.Leader == was.Leader
 	if sameRole {
 		p.now = a
 	}
@@ -216,10 +214,10 @@ func (p *partition) advance() {
 
 // raiseLocked raises the high watermark, which never falls (KAFKA-16452): consumers have read what lies below.
 func (p *partition) raiseLocked(to int64) bool {
-	if to <= p.highWatermark {
+	if to <= p.log.HighWatermark() {
 		return false
 	}
-	p.highWatermark = to
+	p.log.SetHighWatermark(to)
 	p.wakeLocked()
 	return true
 }
@@ -249,7 +247,7 @@ func (p *partition) reviewISR() {
 		case in:
 			keep = replicaEnd == end || now.Sub(later(at, p.since)) <= p.broker.lagMax
 		default:
-			keep = isAlive && replicaEnd >= p.highWatermark && replicaEnd >= start && now.Sub(at) <= p.broker.lagMax
+			keep = isAlive && replicaEnd >= p.log.HighWatermark() && replicaEnd >= start && now.Sub(at) <= p.broker.lagMax
 			if keep {
 				joining = append(joining, id)
 			}
@@ -331,7 +329,7 @@ func (p *partition) leadIn(clientEpoch int32) (epoch int32, highWatermark int64,
 	case !p.leads:
 		code = codeNotLeaderOrFollower
 	}
-	return p.now.Epoch, p.highWatermark, code
+	return p.now.Epoch, p.log.HighWatermark(), code
 }
 
 // acknowledged tells whether everything below the offset end, appended in the epoch given, is on enough replicas for
@@ -342,7 +340,7 @@ func (p *partition) acknowledged(epoch int32, end int64) (done bool, code int16)
 	switch {
 	case !p.leads || p.now.Epoch != epoch:
 		return true, codeNotLeaderOrFollower
-	case p.highWatermark < end:
+	case p.log.HighWatermark() < end:
 		return false, codeNone
 	case len(p.now.ISR) < p.broker.minISR:
 		return true, codeNotEnoughReplicasAfter
@@ -362,9 +360,9 @@ func (p *partition) appendAsLeader(ctx context.Context, acks int16, batch []byte
 	if acks == acksAll && !enough {
 		return epoch, -1, -1, codeNotEnoughReplicas
 	}
-	first, last, err := p.log.Append(ctx, epoch, batch)
+	done, err := p.log.AppendAsLeader(ctx, epoch, batch)
 	if err != nil {
 		return epoch, -1, -1, codeOfAppend(err)
 	}
-	return epoch, first, last, codeNone
+	return epoch, done.First, done.Last, codeNone // of a duplicate, those that it got then
 }

@@ -21,6 +21,7 @@ type peer struct {
 
 	sent, received atomic.Int64 // bytes, all that goes over the connections
 	records        atomic.Int64 // bytes of records in the answers
+	requests       atomic.Int64
 
 	mu     sync.Mutex
 	idle   []*peerConn
@@ -54,6 +55,7 @@ func (p *peer) ask(ctx context.Context, request kmsg.Request) (response kmsg.Res
 	response, err = p.exchange(conn, request)
 	if !stop() || err != nil {
 		_ = conn.Close()
+		p.drop() // the other end may have restarted
 		if ctx.Err() != nil {
 			err = ctx.Err()
 		}
@@ -73,6 +75,7 @@ func (p *peer) exchange(conn *peerConn, request kmsg.Request) (kmsg.Response, er
 		return nil, err
 	}
 	p.sent.Add(int64(len(data)))
+	p.requests.Add(1)
 	response, size, err := readResponse(conn.reader, conn.correlation, request)
 	p.received.Add(int64(size))
 	return response, err
@@ -110,13 +113,21 @@ func (p *peer) keep(conn *peerConn) {
 	}
 }
 
-// close closes the idle connections; the others end with their requests.
-func (p *peer) close() {
+// drop closes the idle connections.
+func (p *peer) drop() {
 	p.mu.Lock()
 	idle := p.idle
-	p.idle, p.closed = nil, true
+	p.idle = nil
 	p.mu.Unlock()
 	for _, conn := range idle {
 		_ = conn.Close()
 	}
+}
+
+// close closes the idle connections; the others end with their requests.
+func (p *peer) close() {
+	p.mu.Lock()
+	p.closed = true
+	p.mu.Unlock()
+	p.drop()
 }

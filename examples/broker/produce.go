@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -93,21 +94,17 @@ func (b *broker) produce(ctx context.Context, t *topic, acks int16, records []by
 	return appended{partition: p, epoch: epoch, end: last + 1, answer: answer}
 }
 
-// checkBatch checks what a producer has sent: one whole batch of format 2, with a right checksum and as many records as it
-// takes offsets, no control batch, and nothing of a transaction. The records stay what they are: this broker knows no
-// codec.
+// checkBatch checks that a producer has sent one whole batch of format 2, and nothing of a transaction. What else a leader
+// checks, checksum, sizes, timestamps and sequence numbers, the log does. The records stay what they are: this broker knows
+// no codec.
 func checkBatch(records []byte) int16 {
 	h, err := batch.ParseHeader(records)
 	switch {
+	case errors.Is(err, batch.ErrUnsupportedMagic):
+		return codeUnsupportedForFormat
 	case err != nil || h.Length != len(records):
 		return codeCorruptMessage
-	case h.Length > maxBatch:
-		return codeMessageTooLarge
-	case batch.VerifyCRC(records) != nil:
-		return codeCorruptMessage
-	case h.BaseOffset != 0 || h.Records != h.LastOffsetDelta+1:
-		return codeInvalidRecord
-	case h.Attributes&(batch.Transactional|batch.Control|batch.LogAppendTime|batch.DeleteHorizon) != 0:
+	case h.Attributes&(batch.Transactional|batch.Control) != 0:
 		return codeInvalidRecord
 	}
 	return codeNone

@@ -54,7 +54,7 @@ func (b *broker) answer(ctx context.Context, f *frame) (kmsg.Response, error) {
 	case *kmsg.FetchRequest:
 		return b.answerFetch(ctx, f, request)
 	case *kmsg.ListOffsetsRequest:
-		return b.answerListOffsets(request), nil
+		return b.answerListOffsets(ctx, request), nil
 	case *kmsg.OffsetForLeaderEpochRequest:
 		return b.answerOffsetForLeaderEpoch(request), nil
 	case *kmsg.MetadataRequest:

@@ -1,0 +1,120 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// What a broker keeps for its logs across restarts, in Kafka's files in the directory above theirs.
+const (
+	highWatermarkFile = "replication-offset-checkpoint"
+	logStartFile      = "log-start-offset-checkpoint"
+	cleanFile         = ".kafka_cleanshutdown"
+)
+
+// checkpointEvery is how often they are written while the broker runs.
+const checkpointEvery = 5 * time.Second
+
+// kept is what an earlier run has left, by partition directory.
+type kept struct {
+	clean                  bool // all logs were closed in good order
+	highWatermarks, starts map[string]int64
+}
+
+// readKept reads what an earlier run has left, and takes the mark of a clean shutdown away: from now on it would be untrue.
+func readKept(dir string) (k kept, err error) {
+	if k.highWatermarks, err = readCheckpoint(filepath.Join(dir, highWatermarkFile)); err != nil {
+		return k, err
+	}
+	if k.starts, err = readCheckpoint(filepath.Join(dir, logStartFile)); err != nil {
+		return k, err
+	}
+	err = os.Remove(filepath.Join(dir, cleanFile))
+	if k.clean = err == nil; k.clean {
+		return k, syncDir(dir)
+	}
+	if errors.Is(err, os.ErrNotExist) {
+		err = nil
+	}
+	return k, err
+}
+
+// readCheckpoint reads a file of offsets: a version, a number of lines, and lines of topic, partition and offset. A missing
+// one is empty, and so is one that does not read: all that it costs is time.
+func readCheckpoint(path string) (map[string]int64, error) {
+	offsets := map[string]int64{}
+	data, err := os.ReadFile(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return offsets, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	lines := bufio.NewScanner(bytes.NewReader(data))
+	for lines.Scan() {
+		fields := strings.Fields(lines.Text())
+		if len(fields) != 3 {
+			continue
+		}
+		if offset, err := strconv.ParseInt(fields[2], 10, 64); err == nil && offset >= 0 {
+			offsets[fields[0]+"-"+fields[1]] = offset
+		}
+	}
+	return offsets, nil
+}
+
+// keep writes the checkpoints.
+func (b *broker) keep() error {
+	return b.ifAlive(func() error {
+		var highWatermarks, starts strings.Builder
+		partitions := b.all()
+		for _, to := range []*strings.Builder{&highWatermarks, &starts} {
+			fmt.Fprintf(to, "0\n%d\n", len(partitions))
+		}
+		for _, p := range partitions {
+			fmt.Fprintf(&highWatermarks, "%s %d %d\n", p.Topic, p.Partition, p.log.HighWatermark())
+			fmt.Fprintf(&starts, "%s %d %d\n", p.Topic, p.Partition, p.log.Start())
+		}
+		return errors.Join(
+			replaceFile(filepath.Join(b.dir, highWatermarkFile), []byte(highWatermarks.String())),
+			replaceFile(filepath.Join(b.dir, logStartFile), []byte(starts.String())))
+	})
+}
+
+// keepCheckpoints writes them now and then.
+func (b *broker) keepCheckpoints() {
+	ticker := time.NewTicker(checkpointEvery)
+	defer ticker.Stop()
+	failing := false
+	for {
+		select {
+		case <-b.ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		err := b.keep()
+		if err != nil && !failing {
+			b.logger.Warn("the checkpoints cannot be written", "err", err)
+		}
+		failing = err != nil
+	}
+}
+
+// closeLogs closes the logs, and if that went well, and the broker was not killed, says so to the next run.
+func (b *broker) closeLogs() error {
+	err := b.keep()
+	for _, p := range b.all() {
+		err = errors.Join(err, p.log.Close())
+	}
+	if err != nil {
+		return err
+	}
+	return replaceFile(filepath.Join(b.dir, cleanFile), fmt.Appendf(nil, `{"version":0,"brokerEpoch":%d}`, b.epoch))
+}
