@@ -87,7 +87,8 @@ func (b *broker) answerConsumer(ctx context.Context, f *frame, request *kmsg.Fet
 				return true
 			}
 		}
-		return b.read(ctx, list, committed, int(request.MaxBytes)) >= least || final
+		read, failed := b.read(ctx, list, committed, int(request.MaxBytes))
+		return read >= least || final || failed
 	})
 	if ctx.Err() != nil {
 		err = ctx.Err()
@@ -128,7 +129,7 @@ func (w *wanted) limit(committed bool) int64 {
 
 // read fills the answers, up to maxBytes together, and returns how many bytes there are. The first batch is given whatever
 // its size is, so that a consumer always gets on.
-func (b *broker) read(ctx context.Context, list []*wanted, committed bool, maxBytes int) (total int) {
+func (b *broker) read(ctx context.Context, list []*wanted, committed bool, maxBytes int) (total int, failed bool) {
 	left := max(0, min(maxBytes, maxFetch))
 	for _, w := range list {
 		w.answer.RecordBatches = nil
@@ -146,14 +147,14 @@ func (b *broker) read(ctx context.Context, list []*wanted, committed bool, maxBy
 			err = w.addAborted(ctx)
 		}
 		if err != nil {
-			w.answer.ErrorCode = codeOfRead(err)
+			w.answer.ErrorCode, failed = codeOfRead(err), true
 			continue
 		}
 		w.answer.RecordBatches = batches
 		total += len(batches)
 		left -= min(left, len(batches))
 	}
-	return total
+	return total, failed
 }
 
 // addAborted tells a consumer of committed records which transactions it has to leave out. This broker has none of its own,

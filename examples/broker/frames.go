@@ -59,8 +59,8 @@ func (f *frame) hold(ctx context.Context, bytes int64) error {
 	return nil
 }
 
-// readFrame reads the next request. A large one needs a part of the budget first, which a client that announces much and
-// sends nothing loses after frameLimit.
+// readFrame reads the next request. A large one needs a part of the budget once its beginning is there: who announces much
+// and sends nothing costs little, and who stops in the midst of it gives its part back after frameLimit.
 func (s *server) readFrame(ctx context.Context, conn net.Conn, r *bufio.Reader) (f frame, err error) {
 	if err := conn.SetReadDeadline(time.Now().Add(idleLimit)); err != nil {
 		return f, err
@@ -86,14 +86,19 @@ func (s *server) readFrame(ctx context.Context, conn net.Conn, r *bufio.Reader) 
 	if kmsg.Key(binary.BigEndian.Uint16(head[4:])) != kmsg.Produce && size > maxOther {
 		return f, errFrameSize
 	}
+	data := make([]byte, 4+min(size, smallFrame))
+	if _, err := io.ReadFull(r, data); err != nil {
+		return f, err
+	}
 	if size > smallFrame {
 		if err := f.hold(ctx, size); err != nil {
 			return f, err
 		}
-	}
-	data := make([]byte, 4+size)
-	if _, err := io.ReadFull(r, data); err != nil {
-		return f, err
+		whole := make([]byte, 4+size)
+		if _, err := io.ReadFull(r, whole[copy(whole, data):]); err != nil {
+			return f, err
+		}
+		data = whole
 	}
 	return f, f.parse(data[4:])
 }
