@@ -12,6 +12,9 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
 	"go.uber.org/goleak"
 
 	"github.com/walhop/walhop/examples/internal/threebrokers"
@@ -69,6 +72,51 @@ func TestStores(t *testing.T) {
 			require.Regexp(t, `Put +\d+ requests +p50 .* 0 failed`, out.String())
 			require.Equal(t, []string{"demo/of/others"}, fake.Keys("segments"))
 		})
+	}
+}
+
+// The whole program over each kind of metadata log, twice over the same one: the second run is a cluster of its own.
+func TestMetadataLogs(t *testing.T) {
+	cluster, err := kfake.NewCluster(kfake.NumBrokers(3))
+	require.NoError(t, err)
+	t.Cleanup(cluster.Close)
+	for name, url := range map[string]string{
+		"kafka": "kafka://" + strings.Join(cluster.ListenAddrs(), ",") + "/events?partitions=4&rack=zone-a",
+		"file":  "file://" + t.TempDir(),
+	} {
+		t.Run(name, func(t *testing.T) {
+			for range 2 {
+				s := small("")
+				s.metadata = url
+				var out bytes.Buffer
+				require.NoError(t, run(t.Context(), &out, s), out.String())
+				require.Regexp(t, closingLine, out.String())
+				require.NotContains(t, out.String(), "came through the store, the rest from the leaders")
+			}
+		})
+	}
+	records, err := kgo.NewClient(kgo.SeedBrokers(cluster.ListenAddrs()...))
+	require.NoError(t, err)
+	defer records.Close()
+	ends, err := kadm.NewClient(records).ListEndOffsets(t.Context(), "events")
+	require.NoError(t, err)
+	for partition := range int32(3) { // one for each broker
+		end, ok := ends.Lookup("events", partition)
+		require.True(t, ok)
+		require.Positive(t, end.Offset)
+	}
+}
+
+// A metadata log that cannot be used is told before anything is stored.
+func TestMetadataLogThatCannotBeUsed(t *testing.T) {
+	for url, says := range map[string]string{
+		"kafka://host/a/b":             "-metadata: invalid argument: metadata log URL: kafka: the topic",
+		"redis://host":                 "-metadata: invalid argument: metadata log URL: scheme redis is unknown",
+		"file://" + t.TempDir() + "/x": "broker 0: file://",
+	} {
+		s := small("")
+		s.metadata = url
+		require.ErrorContains(t, run(t.Context(), &bytes.Buffer{}, s), says)
 	}
 }
 

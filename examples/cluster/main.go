@@ -8,9 +8,14 @@
 //	go run ./examples/cluster -store 's3://bucket?endpoint=http://127.0.0.1:9000&path_style=true'
 //	go run ./examples/cluster -store gs://bucket/prefix
 //	go run ./examples/cluster -store 'azblob://container/prefix?account=name'
+//	go run ./examples/cluster -metadata kafka://127.0.0.1:9092
+//	go run ./examples/cluster -metadata 'kafka://127.0.0.1:9092?replication_factor=1' -store s3://bucket
+//	go run ./examples/cluster -metadata file:///mnt/shared/events
 //
 // What a URL may have in it, and which variables of the environment hold the credentials, is told by
-// go doc ./internal/openurl. The announcements of the segments go through a temporary directory.
+// go doc ./internal/openurl. The segments are announced in a temporary directory, unless -metadata names another one or a
+// topic of a Kafka cluster. There the events of the run stay until their retention is over: they are of a cluster of its
+// own, which no other run looks at.
 //
 // # What it does to a bucket
 //
@@ -38,6 +43,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/url"
 	"os"
 	"os/signal"
@@ -49,13 +55,15 @@ import (
 
 	"github.com/walhop/walhop/examples/internal/threebrokers"
 	"github.com/walhop/walhop/internal/openurl"
+	"github.com/walhop/walhop/metadata"
 	"github.com/walhop/walhop/walstorage/objectstore"
 )
 
 // settings are the flags.
 type settings struct {
-	store string
-	load  threebrokers.Load
+	store    string
+	metadata string
+	load     threebrokers.Load
 }
 
 func main() {
@@ -63,6 +71,7 @@ func main() {
 	// across zones.
 	s := settings{load: threebrokers.Load{Duration: 4 * time.Second, Rate: 12, Partitions: 12, Linger: 10 * time.Millisecond}}
 	flag.StringVar(&s.store, "store", "", "URL of the store: file:///dir, s3://bucket/prefix, gs://bucket/prefix, azblob://container/prefix; empty for a temporary directory")
+	flag.StringVar(&s.metadata, "metadata", "", "URL of the metadata log: file:///dir, kafka://host:port/topic; empty for a temporary directory")
 	s.load.Flags(flag.CommandLine)
 	flag.Parse()
 	if flag.NArg() > 0 {
@@ -108,6 +117,13 @@ func run(ctx context.Context, out io.Writer, s settings) (err error) {
 	if err != nil {
 		return fmt.Errorf("-store: %w", err)
 	}
+	if s.metadata == "" {
+		s.metadata = (&url.URL{Scheme: "file", Path: announcements}).String()
+	}
+	events, err := openurl.ParseLog(s.metadata)
+	if err != nil {
+		return fmt.Errorf("-metadata: %w", err)
+	}
 	id := "walhop-cluster-" + uuid.NewString()
 
 	// A handle of its own, beside those of the brokers, for what comes first and last.
@@ -122,7 +138,14 @@ func run(ctx context.Context, out io.Writer, s settings) (err error) {
 
 	var requests requests
 	result, err := threebrokers.Run(ctx, out, threebrokers.Config{
-		Load: s.load, Cluster: id, Place: fmt.Sprintf("%s, as cluster %s", location, id), Announcements: announcements,
+		Load: s.load, Cluster: id, Place: fmt.Sprintf("%s, as cluster %s", location, id),
+		Announcements: func(ctx context.Context, broker int32, epoch int64, logger *slog.Logger) (metadata.Log, error) {
+			log, err := events.Open(ctx, openurl.LogConfig{Broker: broker, BrokerEpoch: epoch, Logger: logger})
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", events, err)
+			}
+			return log, nil
+		},
 		Store: func(ctx context.Context, config objectstore.Config) (*objectstore.Manager, error) {
 			config.AttemptTimeout = attemptTimeout
 			config.Hooks = requests.hooks()

@@ -76,7 +76,7 @@ func run(ctx context.Context, out io.Writer, s settings) (err error) {
 		}
 	}
 	result, err := threebrokers.Run(ctx, out, threebrokers.Config{
-		Load: s.load, Cluster: "quickstart", Place: dir, Announcements: announcements,
+		Load: s.load, Cluster: "quickstart", Place: dir, Announcements: threebrokers.InFiles(announcements),
 		Store: func(ctx context.Context, config objectstore.Config) (*objectstore.Manager, error) {
 			return local.New(ctx, local.Config{Root: segments, Store: config})
 		},

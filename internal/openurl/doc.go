@@ -1,10 +1,15 @@
-// Package openurl opens a store by its URL, for programs that take one on their command line:
+// Package openurl opens a store or a metadata log by its URL, for programs that take one on their command line. Stores:
 //
 //	file:///mnt/shared/segments
 //	s3://bucket/prefix?region=eu-central-1
 //	s3://bucket/prefix?endpoint=http://127.0.0.1:9000&path_style=true
 //	gs://bucket/prefix
 //	azblob://container/prefix?account=name
+//
+// Metadata logs:
+//
+//	file:///mnt/shared/events
+//	kafka://host:port/topic
 //
 // A URL names a place and how to get there, and never a credential: those come from the environment, by the names that the
 // tools of each store use. A URL that seems to have one in it is refused, in words that do not repeat it (W11).
@@ -44,6 +49,22 @@
 //	endpoint     URL of the blob service in a sovereign cloud, of a private endpoint or of an emulator, such as
 //	             http://127.0.0.1:10000/devstoreaccount1
 //	md5          true: the MD5 of the body is sent, for servers that refuse its CRC-64
+//
+// # file, as a metadata log
+//
+// The same, by package metadata/filelog.
+//
+// # kafka
+//
+// A topic of a Kafka cluster, by package metadata/kafkalog. There may be several brokers, host:port,host:port; a
+// single one's port may be left out, then it is 9092. The topic's default is __remote_wal_log_metadata. Credentials: KAFKA_SASL_USERNAME and KAFKA_SASL_PASSWORD.
+//
+//	partitions           over how many partitions the brokers are spread; the same for every broker, for ever; default 50
+//	replication_factor   of a topic that has to be created; default 3
+//	min_insync_replicas  of a topic that has to be created; default one less than replication_factor
+//	rack                 the zone of this process
+//	tls                  true: TLS, with the certificates that the system trusts
+//	sasl                 plain, scram-sha-256 or scram-sha-512
 //
 // The package imports every backend, and so the SDKs of all of them. It is for programs alone: no package that a broker
 // compiles imports it.

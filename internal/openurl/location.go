@@ -13,6 +13,7 @@ import (
 // Location is a store URL that was understood. Its zero value is no location: [Parse] makes one.
 type Location struct {
 	scheme     scheme
+	what       string // kind of URL, for messages
 	bucket     string // or the container, "" for files
 	path       string // prefix in the bucket without slashes at its ends, or the absolute directory
 	parameters map[string]string
@@ -22,31 +23,9 @@ type Location struct {
 // walstorage.ErrInvalidArgument, names the part or the parameter that is wrong, and repeats nothing of the URL but the
 // scheme and the names of parameters: what stands in a wrong place may be secret (W11).
 func Parse(text string) (Location, error) {
-	before, rest, found := strings.Cut(text, "://")
-	if !found {
-		return Location{}, invalid("there is no scheme: want %s", forms())
-	}
-	index := slices.IndexFunc(schemes(), func(s scheme) bool { return s.name == before })
-	switch {
-	case index < 0 && word(before):
-		return Location{}, invalid("scheme %s is unknown: want %s", before, forms())
-	case index < 0:
-		return Location{}, invalid("the scheme is unknown: want %s", forms())
-	}
-	l := Location{scheme: schemes()[index]}
-	authority, _, _ := strings.Cut(rest, "/")
-	if l.scheme.bucket != "" {
-		authority = rest // no part of the URL has an @ in it; a password with a slash reaches past the authority
-	}
-	if strings.Contains(authority, "@") {
-		return Location{}, l.invalid("there is an @, so a user or a password: %s", l.scheme.credentials)
-	}
-	u, err := url.Parse(text)
-	switch {
-	case err != nil: // its text repeats the URL
-		return Location{}, l.invalid("this is no URL: a bad port or %% escape, or a character that has to be escaped")
-	case strings.Contains(rest, "#"):
-		return Location{}, l.invalid("there is a fragment (#)")
+	l, u, err := begin("store URL", schemes(), text)
+	if err != nil {
+		return Location{}, err
 	}
 	if err := l.place(u); err != nil {
 		return Location{}, err
@@ -57,9 +36,40 @@ func Parse(text string) (Location, error) {
 	return l, nil
 }
 
+// begin finds the scheme, and refuses what no scheme allows.
+func begin(what string, known []scheme, text string) (Location, *url.URL, error) {
+	before, rest, found := strings.Cut(text, "://")
+	if !found {
+		return Location{}, nil, invalid(what, "there is no scheme: want %s", forms(known))
+	}
+	index := slices.IndexFunc(known, func(s scheme) bool { return s.name == before })
+	switch {
+	case index < 0 && word(before):
+		return Location{}, nil, invalid(what, "scheme %s is unknown: want %s", before, forms(known))
+	case index < 0:
+		return Location{}, nil, invalid(what, "the scheme is unknown: want %s", forms(known))
+	}
+	l := Location{scheme: known[index], what: what}
+	authority, _, _ := strings.Cut(rest, "/")
+	if l.scheme.name != "file" {
+		authority = rest // no part of the URL has an @ in it; a password with a slash reaches past the authority
+	}
+	if strings.Contains(authority, "@") {
+		return Location{}, nil, l.invalid("there is an @, so a user or a password: %s", l.scheme.credentials)
+	}
+	u, err := url.Parse(text)
+	switch {
+	case err != nil: // its text repeats the URL
+		return Location{}, nil, l.invalid("this is no URL: a bad port or %% escape, or a character that has to be escaped")
+	case strings.Contains(rest, "#"):
+		return Location{}, nil, l.invalid("there is a fragment (#)")
+	}
+	return l, u, nil
+}
+
 // place takes the bucket and the path.
 func (l *Location) place(u *url.URL) error {
-	if l.scheme.bucket == "" {
+	if l.scheme.name == "file" {
 		switch {
 		case u.Host != "":
 			return l.invalid("there is a host: a directory is written with three slashes, file:///dir")
@@ -131,11 +141,11 @@ func (l Location) String() string { return l.scheme.name + "://" + path.Join(l.b
 func (l Location) flag(name string) bool { return l.parameters[name] == "true" }
 
 func (l Location) invalid(format string, args ...any) error {
-	return invalid(l.scheme.name+": "+format, args...)
+	return invalid(l.what, l.scheme.name+": "+format, args...)
 }
 
-func invalid(format string, args ...any) error {
-	return walstorage.NewError(walstorage.ErrInvalidArgument, fmt.Errorf("store URL: "+format, args...))
+func invalid(what, format string, args ...any) error {
+	return walstorage.NewError(walstorage.ErrInvalidArgument, fmt.Errorf(what+": "+format, args...))
 }
 
 // word tells whether a text can be repeated: it is short and made of letters and - and _ alone, which a key is not.

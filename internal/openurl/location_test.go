@@ -86,6 +86,74 @@ func TestBadURLs(t *testing.T) {
 	}
 }
 
+// The same of a metadata log.
+func TestBadLogURLs(t *testing.T) {
+	for url, says := range map[string]string{
+		"":                     "there is no scheme: want file:///dir, kafka://host:port/topic",
+		"s3://bucket/prefix":   "the scheme is unknown: want file:///dir, kafka://host:port/topic",
+		planted + "://host":    "the scheme is unknown",
+		"file://":              "file: the directory is missing",
+		"file:///dir?mode=1":   "file: parameter mode is unknown: file has none",
+		"kafka://":             "kafka: the broker is missing",
+		"kafka:///topic":       "kafka: the broker is missing",
+		"kafka://a,,b":         "kafka: the broker is missing",
+		"kafka://a:0":          "kafka: a broker's port is no number from 1 to 65535",
+		"kafka://a:1x,b:2":     "kafka: a broker's port is no number",
+		"kafka://a,b:port":     "kafka: this is no URL",
+		"kafka://a!b:1":        "kafka: a broker has something else in its name",
+		"kafka://a/b/c":        "kafka: the topic is no name",
+		"kafka://a/b%20c":      "kafka: the topic is no name",
+		"kafka://a/..":         "kafka: the topic is no name",
+		"kafka://a/" + long:    "kafka: the topic is no name",
+		"kafka://a/t#x":        "kafka: there is a fragment",
+		"kafka://a?acks=1":     "kafka: parameter acks is unknown: kafka has min_insync_replicas, partitions, rack, replication_factor, sasl, tls",
+		"kafka://a?tls=1":      "kafka: parameter tls is neither true nor false",
+		"kafka://a?sasl=oauth": "kafka: parameter sasl is none of plain, scram-sha-256, scram-sha-512",
+
+		"kafka://a?partitions=0":           "kafka: parameter partitions is no number from 1 to 10000",
+		"kafka://a?replication_factor=all": "kafka: parameter replication_factor is no number",
+		"kafka://a?rack=a%0ab":             "kafka: parameter rack has something else in it than printable ASCII",
+
+		"kafka://user:" + planted + "@host":            "kafka: there is an @, so a user or a password: credentials are no part of a URL, they come from KAFKA_SASL_USERNAME and KAFKA_SASL_PASSWORD",
+		"kafka://user:/" + planted + "@host":           "kafka: there is an @",
+		"kafka://host?password=" + planted:             "kafka: parameter password: credentials are no part of a URL",
+		"kafka://host?sasl=plain&sasl_user=" + planted: "kafka: parameter sasl_user: credentials are no part of a URL",
+		"kafka://host?" + planted:                      "kafka: parameter number 1 is unknown",
+	} {
+		t.Run(url, func(t *testing.T) {
+			_, err := ParseLog(url)
+			require.ErrorIs(t, err, walstorage.ErrInvalidArgument)
+			require.ErrorContains(t, err, "metadata log URL: "+says)
+			for _, part := range []string{planted, "Hidden", "0123456789"} {
+				require.NotContains(t, err.Error(), part)
+			}
+		})
+	}
+}
+
+// FuzzParseLog is FuzzParse for metadata logs.
+func FuzzParseLog(f *testing.F) {
+	f.Add("kafka://h:9092,g:9093/topic?partitions=3&sasl=plain")
+	f.Add("kafka://[::1]:9093")
+	f.Add("file:///dir")
+	f.Fuzz(func(t *testing.T, text string) {
+		l, err := ParseLog(text)
+		if err != nil {
+			require.ErrorIs(t, err, walstorage.ErrInvalidArgument)
+			require.Less(t, len(err.Error()), 400)
+			return
+		}
+		if strings.HasPrefix(text, "file") {
+			return
+		}
+		require.NotContains(t, l.String(), "?")
+		require.NotContains(t, l.String(), "@")
+		again, err := ParseLog(l.String())
+		require.NoError(t, err)
+		require.Equal(t, l.String(), again.String())
+	})
+}
+
 var long = strings.Repeat("a", 250) + "/" + strings.Repeat("b", 250) + "/" + strings.Repeat("c", 250)
 
 // A credential is refused wherever it stands, in words that tell where it belongs and do not repeat it (W11).

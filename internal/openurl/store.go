@@ -25,7 +25,7 @@ func Store(ctx context.Context, url string, config objectstore.Config) (*objects
 // Open opens the store. It may be called more than once: each manager is a handle of its own.
 func (l Location) Open(ctx context.Context, config objectstore.Config) (*objectstore.Manager, error) {
 	if l.scheme.open == nil {
-		return nil, invalid("it is empty")
+		return nil, invalid("store URL", "it is empty")
 	}
 	if l.scheme.bucket != "" {
 		config.Prefix = strings.TrimPrefix(l.path+"/"+config.Prefix, "/")
@@ -33,7 +33,7 @@ func (l Location) Open(ctx context.Context, config objectstore.Config) (*objects
 	return l.scheme.open(ctx, l, config)
 }
 
-// scheme is a kind of store.
+// scheme is a kind of store, or of metadata log.
 type scheme struct {
 	name   string
 	bucket string // what the store calls a bucket, "" where the path alone is the place
@@ -42,7 +42,7 @@ type scheme struct {
 	credentials string
 	// parameters says of each what is wrong with a value.
 	parameters map[string]func(value string) (problem string)
-	open       func(context.Context, Location, objectstore.Config) (*objectstore.Manager, error)
+	open       func(context.Context, Location, objectstore.Config) (*objectstore.Manager, error) // of a store
 }
 
 // schemes returns every kind of store. A new one is a new entry.
@@ -88,9 +88,9 @@ func schemes() []scheme {
 }
 
 // forms lists how URLs look.
-func forms() string {
+func forms(known []scheme) string {
 	var list []string
-	for _, s := range schemes() {
+	for _, s := range known {
 		list = append(list, s.form)
 	}
 	return strings.Join(list, ", ")

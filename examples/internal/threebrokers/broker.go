@@ -10,7 +10,7 @@ import (
 
 	"github.com/walhop/walhop/follower"
 	"github.com/walhop/walhop/leader"
-	"github.com/walhop/walhop/metadata/filelog"
+	"github.com/walhop/walhop/metadata"
 	"github.com/walhop/walhop/replica"
 	"github.com/walhop/walhop/retention"
 	"github.com/walhop/walhop/unifiedlog/memory"
@@ -26,7 +26,7 @@ type broker struct {
 	peers func(id int32) *broker
 
 	storage    *objectstore.Manager // where segments are
-	events     *filelog.Log         // where they are announced
+	events     metadata.Log         // where they are announced
 	uploader   *leader.Uploader     // for the partitions that this broker leads
 	tracker    *replica.Tracker
 	replicator *follower.Replicator // for those that it follows
@@ -59,8 +59,8 @@ type brokerConfig struct {
 	id            int32
 	epoch         int64
 	cluster       string
-	store         Opener // of the place that all brokers share for their segments
-	announcements string // the directory that they share for their announcements
+	store         Opener    // of the place that all brokers share for their segments
+	announcements Announcer // of the place that they share for their announcements
 	linger        time.Duration
 	peers         func(id int32) *broker
 	appended      func(follower.Appended)
@@ -84,8 +84,8 @@ func newBroker(ctx context.Context, cfg brokerConfig) (b *broker, err error) {
 	if err := b.storage.Warm(ctx); err != nil {
 		cfg.logger.Warn("the store does not answer as it should", "err", err)
 	}
-	// The metadata log.
-	b.events, err = filelog.New(ctx, filelog.Config{Dir: cfg.announcements, Broker: cfg.id, BrokerEpoch: cfg.epoch, Logger: cfg.logger})
+	// The metadata log. A broker calls filelog.New or kafkalog.Open here.
+	b.events, err = cfg.announcements(ctx, cfg.id, cfg.epoch, cfg.logger)
 	if err != nil {
 		return b, err
 	}

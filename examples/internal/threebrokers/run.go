@@ -4,14 +4,31 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"log/slog"
 	"time"
 
+	"github.com/walhop/walhop/metadata"
+	"github.com/walhop/walhop/metadata/filelog"
 	"github.com/walhop/walhop/walstorage/objectstore"
 )
 
 // Opener opens the store once for each broker. config has what is the broker's own in it: the backend's New takes it as
 // its field Store.
 type Opener func(ctx context.Context, config objectstore.Config) (*objectstore.Manager, error)
+
+// Announcer opens the metadata log once for each broker, in whose name and in which epoch it publishes.
+type Announcer func(ctx context.Context, broker int32, epoch int64, logger *slog.Logger) (metadata.Log, error)
+
+// InFiles is a metadata log in a directory that the brokers share. It has to exist.
+func InFiles(dir string) Announcer {
+	return func(ctx context.Context, broker int32, epoch int64, logger *slog.Logger) (metadata.Log, error) {
+		log, err := filelog.New(ctx, filelog.Config{Dir: dir, Broker: broker, BrokerEpoch: epoch, Logger: logger})
+		if err != nil {
+			return nil, err // and no interface around a nil *filelog.Log
+		}
+		return log, nil
+	}
+}
 
 // Config says what to run.
 type Config struct {
@@ -22,8 +39,8 @@ type Config struct {
 	// Store opens the store that the brokers share, Place is how it is called in the first line.
 	Store Opener
 	Place string
-	// Announcements is the directory that the brokers share for the metadata log. It has to exist.
-	Announcements string
+	// Announcements opens the metadata log that the brokers share.
+	Announcements Announcer
 }
 
 // patience is how long the followers may take to get what they lack, before the program gives up. A store that is slow or

@@ -20,7 +20,7 @@ func overFiles(t *testing.T) Config {
 		Load:          Load{Duration: 300 * time.Millisecond, Rate: 4, Partitions: 5, Linger: 5 * time.Millisecond},
 		Cluster:       "test",
 		Place:         root,
-		Announcements: t.TempDir(),
+		Announcements: InFiles(t.TempDir()),
 		Store: func(ctx context.Context, config objectstore.Config) (*objectstore.Manager, error) {
 			return local.New(ctx, local.Config{Root: root, Store: config})
 		},
@@ -87,7 +87,7 @@ func TestShare(t *testing.T) {
 func TestRunFails(t *testing.T) {
 	for says, change := range map[string]func(*Config){
 		"keys: Cluster": func(c *Config) { c.Cluster = "not/legal" },
-		"/missing":      func(c *Config) { c.Announcements += "/missing" },
+		"/missing":      func(c *Config) { c.Announcements = InFiles(t.TempDir() + "/missing") },
 	} {
 		config := overFiles(t)
 		change(&config)
