@@ -48,7 +48,8 @@ func TestOlderEpochIsFenced(t *testing.T) {
 	publish(t, newest, event(1, 8, 1))
 }
 
-// L6: a writer that starts after a newer epoch has published looks at the topic before it writes. It can be read with.
+// L6, redpanda-data/redpanda#9759: a writer that starts after a newer epoch has published looks at the end of the topic before
+// it writes. It can be read with.
 func TestFencedFromTheStart(t *testing.T) {
 	t.Parallel()
 	cluster := newCluster(t)

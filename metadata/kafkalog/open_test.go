@@ -43,7 +43,7 @@ func wantRefused(t *testing.T, cfg kafkalog.Config, kind error, words ...string)
 	goleak.VerifyNone(t, ignore)
 }
 
-// Q10: a cluster that is not there is a clear error within a bounded time.
+// Q10, KAFKA-19425: a cluster that is not there is a clear error within a bounded time, and leaves nothing that half works.
 func TestNoCluster(t *testing.T) {
 	gone, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -198,7 +198,7 @@ func create(tb testing.TB, cluster *kfake.Cluster, partitions int32, settings ma
 	require.NoError(tb, err)
 }
 
-// A topic with which events would be lost is refused, in words that say what to change.
+// KAFKA-15632: a topic with which events would be lost is refused, in words that say what to change.
 func TestTopicThatDoesNotFit(t *testing.T) {
 	for name, test := range map[string]struct {
 		partitions int32

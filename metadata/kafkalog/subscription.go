@@ -59,7 +59,9 @@ type reading struct {
 	damaged bool
 }
 
-func newReading(offset int64) *reading { return &reading{next: offset, cutFrom: -1, brokers: make(map[int32]int)} }
+func newReading(offset int64) *reading {
+	return &reading{next: offset, cutFrom: -1, brokers: make(map[int32]int)}
+}
 
 // newSubscription fixes the position of each partition, and begins to read.
 func newSubscription(ctx context.Context, l *Log, from metadata.Position) (*subscription, error) {
