@@ -38,8 +38,9 @@ type Config struct {
 	MaxBytes int
 	// MaxSlices closes a segment that holds so many partitions (L8, H5). Default 4,096.
 	MaxSlices int
-	// MaxEventBytes closes a segment whose event would become larger (L8, H5). It must be below what the metadata log
-	// takes. Default 512 KiB, at least 4 KiB.
+	// MaxEventBytes closes a segment whose event would become larger (L8, H5). It must not exceed what the metadata log
+	// takes: a log that has a method MaxEventBytes() int, as kafkalog's, is asked. Default 512 KiB, or what the log takes if
+	// that is less; at least 4 KiB.
 	MaxEventBytes int
 	// MaxInFlightUploads is the number of segments sealed and not yet published (L3). The uploader holds at most
 	// (MaxInFlightUploads + 2) x TargetBytes of memory for segments, more only while batches larger than TargetBytes
@@ -79,6 +80,8 @@ type Config struct {
 	// Logger gets one line for each change of state that an operator should see. Default none.
 	Logger *slog.Logger
 }
+
+const defaultMaxEventBytes = 512 << 10
 
 // unlimited is 36 years in nanoseconds, or an exabyte. What is greater counts as it, so that no sum of such overflows.
 const unlimited = 1 << 60
@@ -120,6 +123,15 @@ func (c Config) withDefaults() (Config, error) {
 		}
 		*d.value = min(*d.value, unlimited)
 	}
+	if limited, ok := c.Metadata.(interface{ MaxEventBytes() int }); ok { // L8
+		most := limited.MaxEventBytes()
+		if c.MaxEventBytes > most {
+			return c, invalid("MaxEventBytes is %d, and the metadata log takes events of %d at most", c.MaxEventBytes, most)
+		}
+		if c.MaxEventBytes == 0 {
+			c.MaxEventBytes = min(defaultMaxEventBytes, most)
+		}
+	}
 	for _, n := range []struct {
 		name             string
 		value            *int
@@ -128,7 +140,7 @@ func (c Config) withDefaults() (Config, error) {
 		{"TargetBytes", &c.TargetBytes, 256 << 10, 4 << 10, 1 << 30},
 		{"MaxBytes", &c.MaxBytes, 0, 4 << 10, 1 << 30},
 		{"MaxSlices", &c.MaxSlices, 4096, 1, 1 << 20},
-		{"MaxEventBytes", &c.MaxEventBytes, 512 << 10, 4 << 10, 1 << 30},
+		{"MaxEventBytes", &c.MaxEventBytes, defaultMaxEventBytes, 4 << 10, 1 << 30},
 		{"MaxInFlightUploads", &c.MaxInFlightUploads, 8, 1, 1024},
 	} {
 		if *n.value == 0 {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/walhop/walhop/internal/configtest"
 	"github.com/walhop/walhop/leader"
+	"github.com/walhop/walhop/metadata"
 	"github.com/walhop/walhop/metadata/memlog"
 	"github.com/walhop/walhop/walstorage"
 	"github.com/walhop/walhop/walstorage/objectstore"
@@ -51,8 +52,14 @@ func TestConfigNamesTheWrongField(t *testing.T) {
 				func(c *config) { c.MaxBytes = 5000 },
 				func(c *config) { c.MaxBytes = 1<<30 + 1 },
 			},
-			"MaxSlices":          {func(c *config) { c.MaxSlices = -1 }, func(c *config) { c.MaxSlices = 1<<20 + 1 }},
-			"MaxEventBytes":      {func(c *config) { c.MaxEventBytes = 1 }, func(c *config) { c.MaxEventBytes = 1<<30 + 1 }},
+			"MaxSlices": {func(c *config) { c.MaxSlices = -1 }, func(c *config) { c.MaxSlices = 1<<20 + 1 }},
+			"MaxEventBytes": {
+				func(c *config) { c.MaxEventBytes = 1 },
+				func(c *config) { c.MaxEventBytes = 1<<30 + 1 },
+				// L8: what the log takes was read when it was opened.
+				func(c *config) { c.Metadata, c.MaxEventBytes = limitedLog{meta, 100_000}, 100_001 },
+				func(c *config) { c.Metadata = limitedLog{meta, 1000} },
+			},
 			"MaxInFlightUploads": {func(c *config) { c.MaxInFlightUploads = -1 }, func(c *config) { c.MaxInFlightUploads = 5000 }},
 			"MaxBacklogAge":      {func(c *config) { c.MaxBacklogAge = -1 }},
 			"MaxBacklogBytes":    {func(c *config) { c.MaxBacklogBytes = -1 }},
@@ -100,4 +107,29 @@ func TestConfigWithoutLimits(t *testing.T) {
 		assert.Empty(t, seen(g, &g.given))
 		assert.Empty(t, seen(g, &g.failed))
 	})
+}
+
+// limitedLog is a metadata log that knows how large an event it takes.
+type limitedLog struct {
+	metadata.Log
+	limit int
+}
+
+func (l limitedLog) MaxEventBytes() int { return l.limit }
+
+// L8: a limit of the log that is not exceeded is none of the uploader's business.
+func TestLimitOfTheLog(t *testing.T) {
+	topic, err := memlog.New(memlog.Config{})
+	require.NoError(t, err)
+	meta, err := topic.Open(memlog.Options{Broker: broker, BrokerEpoch: brokerEpoch})
+	require.NoError(t, err)
+	store, _, err := storemem.NewManager(objectstore.Config{Cluster: cluster})
+	require.NoError(t, err)
+	for _, most := range []int{0, 5000, 100_000} { // 0: the default, which is lowered to the limit
+		uploader, err := leader.New(leader.Config{
+			Storage: store, Metadata: limitedLog{meta, 100_000}, Cluster: cluster, Broker: broker, BrokerEpoch: brokerEpoch, MaxEventBytes: most,
+		})
+		require.NoError(t, err)
+		require.NoError(t, uploader.Close(t.Context()))
+	}
 }

@@ -113,7 +113,7 @@ func newClient(cfg Config, more ...kgo.Opt) (*kgo.Client, error) {
 }
 
 // MaxEventBytes is the largest event that the topic takes, in bytes, as its settings were when the log was opened:
-// leader.Config.MaxEventBytes must not be greater (L8), which leader.New checks.
+// leader.Config.MaxEventBytes must not be greater (L8), which leader.New checks, and adopts where its own is not set.
 func (l *Log) MaxEventBytes() int { return min(metadata.MaxEventBytes, l.limit-maxRecordOverhead) }
 
 // ended tells in a fixed order why a call must not begin or go on (D2).
