@@ -75,7 +75,7 @@ func Start(tb testing.TB, cfg Config) *Cluster {
 		own["advertised.listeners"] = own["listeners"]
 		require.NoError(tb, os.WriteFile(b.settings(), properties(defaults, own, cfg.Settings), 0o600))
 		formatting.Go(func() {
-			_, failures[i] = c.java(context.Background(), "", "kafka.tools.StorageTool", "format", "-t", c.ID, "-c", b.settings(),
+			_, _, failures[i] = c.java(context.Background(), "", "kafka.tools.StorageTool", "format", "-t", c.ID, "-c", b.settings(),
 				"--initial-controllers", strings.Join(founders, ","))
 		})
 	}

@@ -44,12 +44,12 @@ func (t Tools) classpath() string { return filepath.Join(t.folder, "libs", "*") 
 // Java runs a class of Kafka's with the text as its standard input, and returns what it prints.
 func (t Tools) Java(tb testing.TB, stdin, class string, args ...string) string {
 	tb.Helper()
-	out, err := t.java(tb.Context(), stdin, class, args...)
+	out, _, err := t.java(tb.Context(), stdin, class, args...)
 	require.NoError(tb, err)
 	return out
 }
 
-func (t Tools) java(ctx context.Context, stdin, class string, args ...string) (string, error) {
+func (t Tools) java(ctx context.Context, stdin, class string, args ...string) (stdout, stderr string, err error) {
 	return run(ctx, stdin, "java", append([]string{
 		"-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", t.classpath(), class,
 	}, args...)...)
@@ -58,7 +58,7 @@ func (t Tools) java(ctx context.Context, stdin, class string, args ...string) (s
 // Kcat runs kcat on a broker, and returns what it prints.
 func (t Tools) Kcat(tb testing.TB, bootstrap, stdin string, args ...string) string {
 	tb.Helper()
-	out, err := run(tb.Context(), stdin, t.kcat, append([]string{"-b", bootstrap}, args...)...)
+	out, _, err := run(tb.Context(), stdin, t.kcat, append([]string{"-b", bootstrap}, args...)...)
 	require.NoError(tb, err)
 	return out
 }
@@ -96,24 +96,26 @@ func (t Tools) Perform(tb testing.TB, bootstrap, topic string, n, size int, prop
 	return told[len(told)-1]
 }
 
-// run runs a command for 2 minutes at most. The error has all that it has printed.
-func run(ctx context.Context, stdin, command string, args ...string) (string, error) {
+// run runs a command for 2 minutes at most. The error has the end of what it has printed.
+func run(ctx context.Context, stdin, command string, args ...string) (stdout, stderr string, err error) {
 	limited, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	cmd := exec.CommandContext(limited, command, args...)
 	cmd.WaitDelay = 5 * time.Second
 	cmd.Stdin = strings.NewReader(stdin)
-	var stdout, stderr bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	err := cmd.Run()
-	if err == nil {
-		return stdout.String(), nil
+	var out, complaints bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &complaints
+	if err = cmd.Run(); err == nil {
+		return out.String(), complaints.String(), nil
 	}
 	if limited.Err() != nil && ctx.Err() == nil {
 		err = errors.Join(err, fmt.Errorf("it has not ended in %v", patience))
 	}
-	return stdout.String(), fmt.Errorf("%s: %w\n%s\n%s", strings.Join(cmd.Args, " "), err, stdout.String(), stderr.String())
+	return out.String(), complaints.String(), fmt.Errorf("%s: %w\n%s\n%s", strings.Join(cmd.Args, " "), err, end(out.Bytes()), end(complaints.Bytes()))
 }
+
+// end returns what stands at the end of a text.
+func end(text []byte) []byte { return text[max(0, len(text)-4000):] }
 
 // lines returns the lines of a text.
 func lines(text string) []string {

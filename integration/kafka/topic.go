@@ -20,7 +20,8 @@ func (c *Cluster) Admin(tb testing.TB) *kadm.Client {
 	return kadm.NewClient(c.Client(tb, kgo.MetadataMinAge(50*time.Millisecond))) // else an answer may be 5 s old
 }
 
-// Create creates a topic with a replica of each partition on every broker, and returns when each partition has a leader.
+// Create creates a topic with a replica of each partition on every broker, and returns when each partition has a leader
+// that serves it.
 // Settings are pairs of a name and a value.
 func (c *Cluster) Create(tb testing.TB, topic string, partitions int, settings ...string) {
 	tb.Helper()
@@ -42,7 +43,8 @@ func (c *Cluster) Create(tb testing.TB, topic string, partitions int, settings .
 				return err
 			}
 		}
-		return nil
+		ends, err := admin.ListEndOffsets(ctx, topic)
+		return errors.Join(err, ends.Error())
 	})
 }
 
