@@ -156,7 +156,7 @@ func (l *Log) enterEpochs(batches []byte) error {
 	for scanner.Next() {
 		epochs = epochs.assign(scanner.LeaderEpoch(), scanner.BaseOffset())
 	}
-	return l.keepEpochs(epochs)
+	return l.keepEpochs(epochs, nothing)
 }
 
 // run returns how many bytes of the batches go into the active segment, and the header of the first batch.
@@ -265,6 +265,13 @@ func (l *Log) roll(base int64) error {
 	}
 	if err := l.takeSnapshot(); err != nil {
 		return err
+	}
+	if l.RecoveryPoint() >= base {
+		// The records are synced, the indexes are not. From now on the recovery point lies in the new segment, and
+		// recovery would not make them anew.
+		if err := l.syncIndexes(old); err != nil {
+			return l.fail(err)
+		}
 	}
 	s, err := createSegment(l.fs, base, l.cfg.Now())
 	if err != nil {

@@ -37,6 +37,8 @@ type crashFS struct {
 	// fault is asked before each call, counted from 1.
 	fault  func(call int, what string) error
 	killed bool
+	// hang is called before each call, with no lock held.
+	hang func(what string)
 }
 
 // inode is a file: its bytes as they are, and as they are on the disk.
@@ -102,6 +104,9 @@ func surviving(n *inode, l loss, random *rand.Rand) []byte {
 
 // do makes a call.
 func (c *crashFS) do(what string, act func() error) error {
+	if c.hang != nil {
+		c.hang(what)
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.killed {

@@ -50,20 +50,23 @@ func (e entries) flush() (entries, error) {
 	return e, nil
 }
 
-// truncate cuts the file to n entries and returns what is left.
-func (e entries) truncate(n int) (entries, error) {
-	if n >= e.len() {
-		return e, nil
-	}
+// cut returns the first n entries. The file keeps the others until trim.
+func (e entries) cut(n int) entries {
 	if n >= e.written {
+		n = min(n, e.len())
 		e.pending = e.pending[: (n-e.written)*e.size : (n-e.written)*e.size]
-		return e, nil
-	}
-	if err := e.file.Truncate(int64(n) * int64(e.size)); err != nil {
-		return e, err
+		return e
 	}
 	e.written, e.pending = n, nil
-	return e, nil
+	return e
+}
+
+// trim cuts the file to the entries that are written.
+func (e *entries) trim() error {
+	if e.file == nil {
+		return nil
+	}
+	return e.file.Truncate(int64(e.written) * int64(e.size))
 }
 
 // openEntries opens a file of entries. One whose length is no multiple of the size gives a [*DamageError].

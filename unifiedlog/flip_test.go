@@ -112,6 +112,9 @@ func TestFlippedBits(t *testing.T) {
 	flips, refused := 0, 0
 	for name, original := range files {
 		for i := range original {
+			if raceDetector && i%5 != 0 {
+				continue
+			}
 			bit := byte(1) << (uint(i*7+len(name)) % 8)
 			for _, clean := range []bool{true, false} {
 				damaged := fromFiles(files)
@@ -125,7 +128,7 @@ func TestFlippedBits(t *testing.T) {
 		}
 	}
 	t.Logf("%d flips, %d found and refused, the others mended or without effect", flips, refused)
-	assert.Greater(t, refused, 1000)
+	assert.Greater(t, refused, flips/3)
 }
 
 // flip opens a damaged log and tells whether it is all there.

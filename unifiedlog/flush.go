@@ -121,6 +121,17 @@ func (l *Log) syncFiles(s *segment, indexes bool) error {
 	return nil
 }
 
+// syncIndexes syncs the indexes of a segment, and their names.
+func (l *Log) syncIndexes(s *segment) error {
+	if err := l.syncFiles(s, true); err != nil {
+		return err
+	}
+	if err := l.fs.SyncDir(); err != nil {
+		return fmt.Errorf("sync of the directory: %w", err)
+	}
+	return nil
+}
+
 // syncSnapshot syncs the snapshot at an offset, if there is one: recovery from there then need not go further back.
 func (l *Log) syncSnapshot(offset int64) error {
 	name := fileName(offset, snapshotSuffix)

@@ -26,10 +26,13 @@ type Log struct {
 	fs  FS
 
 	// w is the writer's lock: append, truncation, roll, deletion, Close. Whoever holds it is the only one to change what mu
-	// guards, so it may read that without mu.
+	// guards, so it may read that without mu; but for flushed, highWatermark, failed and the transactions that wait for
+	// their replication, which others change.
 	w sync.Mutex
 	// scratch takes the batches of a leader's append while they get their offsets. Guarded by w.
 	scratch []byte
+	// kept is what the checkpoint of the epochs holds. Guarded by w.
+	kept epochCache
 
 	// fl is held by the one flush at a time, over its syncs. background are the flushes after a roll.
 	fl         sync.Mutex
@@ -166,12 +169,9 @@ func (l *Log) lead(epoch int32) (int64, error) {
 	if used := max(l.epoch, l.epochs.latest()); epoch <= used {
 		return -1, fmt.Errorf("%w: %d after %d", ErrEpochUsed, epoch, used) // no offset (Jepsen on Bufstream 0.1.0)
 	}
-	if err := l.keepEpochs(l.epochs.assign(epoch, l.end)); err != nil {
+	if err := l.keepEpochs(l.epochs.assign(epoch, l.end), func() { l.role, l.epoch = leading, epoch }); err != nil {
 		return -1, err
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.role, l.epoch = leading, epoch
 	return l.end, nil
 }
 
@@ -193,19 +193,28 @@ func (l *Log) Follow(epoch int32) error {
 	return nil
 }
 
-// keepEpochs makes c the leader epoch cache, on the disk first. It is for who holds the writer's lock.
-func (l *Log) keepEpochs(c epochCache) error {
-	if slices.Equal(c, l.epochs) {
-		return nil
+// keepEpochs makes c the leader epoch cache, on the disk first, and in one step with it, under mu, does what also does. It is
+// for who holds the writer's lock.
+func (l *Log) keepEpochs(c epochCache, also func()) error {
+	kept := c
+	if len(c) == 0 && l.start == l.end && l.below >= 0 {
+		kept = epochCache{{Epoch: l.below, Start: l.start}} // R5 across a restart
 	}
-	if err := replace(l.fs, epochsName, encodeEpochs(c)); err != nil {
-		return fmt.Errorf("unifiedlog: %s: %w", epochsName, err)
+	if !slices.Equal(kept, l.kept) {
+		if err := replace(l.fs, epochsName, encodeEpochs(kept)); err != nil {
+			return fmt.Errorf("unifiedlog: %s: %w", epochsName, err)
+		}
+		l.kept = kept
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.epochs = c
+	also()
 	return nil
 }
+
+// nothing is done beside a change of the epochs.
+func nothing() {}
 
 // writable tells why the log takes no writes. It is for who holds the writer's lock.
 func (l *Log) writable() error {

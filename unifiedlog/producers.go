@@ -175,7 +175,7 @@ func (p *producer) clone() *producer {
 	return &c
 }
 
-// duplicate returns the batch that h repeats, if it is among the last five (KAFKA-5793: as a whole or not at all).
+// duplicate returns the batch that h repeats, if it is among the last five: as a whole or not at all.
 func (p *producer) duplicate(h *batch.Header) (produced, bool) {
 	if p.epoch != h.ProducerEpoch {
 		return produced{}, false

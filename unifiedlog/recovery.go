@@ -115,8 +115,9 @@ func (r *recovery) readCheckpoint() error {
 		return err
 	}
 	r.checkpoint, err = decodeEpochs(b)
-	r.intact = err == nil
+	r.intact, r.l.kept = err == nil, r.checkpoint
 	if err != nil {
+		r.l.kept = epochCache{{Epoch: -1}} // no checkpoint is that, so the file is written anew
 		r.l.cfg.Logger.Warn("the checkpoint of the leader epochs is damaged and made anew", "dir", r.l.cfg.Dir, "err", err)
 	}
 	return nil
@@ -160,7 +161,7 @@ func (r *recovery) recover(i int, unflushed bool) (whole bool, err error) {
 			break
 		}
 		r.gap = nil
-		if h.BaseOffset > expected {
+		if h.BaseOffset > max(expected, l.cfg.LogStart) {
 			r.gap = &gapBatch{i, found{h, at}}
 		}
 		expected, good = h.NextOffset(), at+int64(h.Length)
@@ -414,7 +415,8 @@ func (r *recovery) dropBelowStart() error {
 		return nil
 	}
 	r.log("it ends below the log start", r.l.cfg.LogStart, r.l.end)
-	r.runs, r.checkpoint, r.state = nil, nil, nil
+	r.runs, r.state = nil, nil
+	r.checkpoint = r.checkpoint[len(r.checkpoint.truncateFromEnd(r.l.cfg.LogStart)):] // what tells of deleted records (R5)
 	r.l.end = 0
 	for _, offset := range slices.Clone(r.snapshots) {
 		if err := r.dropSnapshot(offset); err != nil {
@@ -428,8 +430,8 @@ func (r *recovery) dropBelowStart() error {
 func (r *recovery) settleEpochs() error {
 	l := r.l
 	cache, doubt := r.checkpoint, !r.intact || r.odd > 0
+	var err error
 	if !doubt {
-		var err error
 		if doubt, err = r.contradicted(cache); err != nil {
 			return err
 		}
@@ -457,22 +459,31 @@ func (r *recovery) settleEpochs() error {
 		}
 	}
 	l.epoch = cache.latest()
-	l.epochs = cache.truncateFromEnd(l.end).truncateFromStart(l.start)
-	if l.start == l.end && l.end > 0 {
-		if l.below = r.runs.latest(); l.below < 0 {
-			l.below = cache.at(l.end)
+	if l.below, err = r.epochBelow(cache); err != nil {
+		return err
+	}
+	return l.keepEpochs(cache.truncateFromStart(l.start).truncateFromEnd(l.end), nothing)
+}
+
+// epochBelow returns the epoch of the last record that was deleted below the log start (R5): of its batch, if that is
+// there, else what the cache tells of the first that is left, or of an epoch that was led without a record. That may be a
+// later epoch: a leader that never had it lets this log, which is empty then, begin anew, and nothing is lost by that.
+func (r *recovery) epochBelow(c epochCache) (int32, error) {
+	l := r.l
+	if l.start == 0 {
+		return -1, nil
+	}
+	if offset := l.start - 1; offset >= l.segments[0].base {
+		v := l.viewOf(floor(l.segments, offset))
+		h, err := v.seek(offset)
+		if err == nil && h.BaseOffset <= offset {
+			return h.LeaderEpoch, nil
 		}
-		return nil // the entry that tells the epoch of what was deleted (R5) stays in the file until there is a record again
+		if err = notFound(err); err != nil {
+			return -1, err
+		}
 	}
-	if slices.Equal(l.epochs, r.checkpoint) && r.intact {
-		return nil
-	}
-	settled := l.epochs
-	l.epochs = nil
-	if len(settled) == 0 {
-		return nil
-	}
-	return l.keepEpochs(settled)
+	return c.at(l.start), nil
 }
 
 // contradicted tells whether a batch at which the checkpoint says that an epoch begins, or the one before it, says

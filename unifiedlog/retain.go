@@ -28,15 +28,12 @@ func (l *Log) deleteRecords(offset int64) (moved bool, err error) {
 		return false, nil
 	}
 	below := l.epochs.at(offset - 1)
-	if err := l.keepEpochs(l.epochs.truncateFromStart(offset)); err != nil {
-		return false, err
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.start, l.below = offset, below
-	l.highWatermark = max(l.highWatermark, offset)
-	l.producers.replicated(l.highWatermark)
-	return true, nil
+	err = l.keepEpochs(l.epochs.truncateFromStart(offset), func() {
+		l.start, l.below = offset, below
+		l.highWatermark = max(l.highWatermark, offset)
+		l.producers.replicated(l.highWatermark)
+	})
+	return err == nil, err
 }
 
 // Retain deletes the segments that the log does not need any more, and returns how many: those that lie below the log
@@ -59,7 +56,7 @@ func (l *Log) retain() (deleted int, err error) {
 	if err := l.writable(); err != nil {
 		return 0, err
 	}
-	now := l.cfg.Now()
+	now, highWatermark := l.cfg.Now(), l.HighWatermark()
 	size := int64(0)
 	for _, s := range l.segments {
 		size += s.size
@@ -77,7 +74,7 @@ func (l *Log) retain() (deleted int, err error) {
 		gone := !last && next <= l.start ||
 			l.cfg.RetentionBytes > 0 && size-s.size >= l.cfg.RetentionBytes ||
 			l.cfg.RetentionAge > 0 && age > l.cfg.RetentionAge.Milliseconds()
-		if !gone || l.highWatermark < next || last && s.size == 0 {
+		if !gone || highWatermark < next || last && s.size == 0 {
 			break
 		}
 		count, size = i+1, size-s.size

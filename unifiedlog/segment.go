@@ -198,6 +198,7 @@ func (v *view) seek(offset int64) (found, error) {
 		return found{}, err
 	}
 	w := newWalker(v.name(), v.file, from, v.size, false)
+	w.chunk = seekBytes
 	expected := v.base
 	for {
 		h, _, at, err := w.next()

@@ -113,6 +113,11 @@ func (l *Log) abortedOf(s *segment) ([]abortedTxn, error) {
 		}
 		all = append(all, a)
 	}
+	if !checked {
+		l.mu.Lock()
+		s.checked = true
+		l.mu.Unlock()
+	}
 	return all, nil
 }
 
@@ -157,7 +162,7 @@ func notFound(err error) error {
 	return err
 }
 
-// abortedAnew makes the transaction index of a segment anew from the log, in memory: the file is left to recovery.
+// abortedAnew makes the transaction index of a segment anew from the log.
 func (l *Log) abortedAnew(s *segment) ([]abortedTxn, error) {
 	l.w.Lock()
 	defer l.w.Unlock()
@@ -182,11 +187,6 @@ func (l *Log) abortedAnew(s *segment) ([]abortedTxn, error) {
 	if err != nil {
 		return nil, err
 	}
-	if s.txns.file != nil {
-		if err := s.txns.file.Truncate(0); err != nil {
-			return nil, err
-		}
-	}
 	anew := entries{name: s.txns.name, file: s.txns.file, size: txnEntrySize}
 	for _, a := range all {
 		var b [txnEntrySize]byte
@@ -195,6 +195,9 @@ func (l *Log) abortedAnew(s *segment) ([]abortedTxn, error) {
 	l.mu.Lock()
 	s.txns, s.checked = anew, true
 	l.mu.Unlock()
+	if err := s.txns.trim(); err != nil {
+		return nil, err
+	}
 	return all, l.flushIndexes(s, true)
 }
 

@@ -2,6 +2,7 @@ package unifiedlog
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -60,7 +61,7 @@ func (l *Log) truncateTo(offset int64) error {
 			return err
 		}
 	}
-	return l.keepEpochs(l.epochs.truncateFromEnd(l.end))
+	return l.keepEpochs(l.epochs.truncateFromEnd(l.end), nothing)
 }
 
 // cut drops the batches that end at offset or above. offset lies in the log.
@@ -156,26 +157,30 @@ func (l *Log) cutIndexes(s *segment, end int64) error {
 	if err != nil {
 		return err
 	}
-	for _, cut := range []struct {
-		e *entries
-		n int
-	}{{&s.offsets, offsets}, {&s.times, times}, {&s.txns, txns}} {
-		left, err := cut.e.truncate(cut.n)
-		if err != nil {
+	// A reader is told of fewer entries before the files have fewer.
+	l.mu.Lock()
+	s.offsets, s.times, s.txns = s.offsets.cut(offsets), s.times.cut(times), s.txns.cut(txns)
+	l.mu.Unlock()
+	for _, e := range []*entries{&s.offsets, &s.times, &s.txns} {
+		if err := e.trim(); err != nil {
 			return err
 		}
-		l.mu.Lock()
-		*cut.e = left
-		l.mu.Unlock()
 	}
 	v := s.view(math.MaxInt64)
 	known := *s
 	known.reset()
 	if err := known.load(&v); err != nil {
-		return err
+		var damage *DamageError
+		if !errors.As(err, &damage) {
+			return err
+		}
+		if known, err = l.reindexed(s); err != nil {
+			return err
+		}
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	s.offsets, s.times = known.offsets, known.times
 	s.lastIndexed, s.firstTime = known.lastIndexed, known.firstTime
 	s.lastTime, s.lastTimeOffset = known.lastTime, known.lastTimeOffset
 	s.maxTime, s.maxTimeOffset = known.maxTime, known.maxTimeOffset
@@ -183,6 +188,33 @@ func (l *Log) cutIndexes(s *segment, end int64) error {
 		s.created = l.cfg.Now()
 	}
 	return nil
+}
+
+// reindexed returns the segment with offset and time index made anew: those that it has are damaged.
+func (l *Log) reindexed(s *segment) (segment, error) {
+	l.cfg.Logger.Warn("the indexes of a segment are damaged and made anew", "dir", l.cfg.Dir, "file", s.name())
+	l.mu.Lock()
+	s.offsets, s.times = s.offsets.cut(0), s.times.cut(0)
+	known := *s
+	l.mu.Unlock()
+	known.reset()
+	for _, e := range []*entries{&known.offsets, &known.times} {
+		if err := e.trim(); err != nil {
+			return known, err
+		}
+	}
+	w := newWalker(s.name(), s.file, 0, s.size, false)
+	for {
+		h, _, at, err := w.next()
+		var damage *DamageError
+		if err == io.EOF || errors.As(err, &damage) {
+			return known, nil // what is damaged in the log is found when it is read
+		}
+		if err != nil {
+			return known, err
+		}
+		known.note(&h, at, l.cfg.IndexIntervalBytes)
+	}
 }
 
 // truncateFully drops everything, and makes cache the leader epoch cache.
@@ -193,7 +225,10 @@ func (l *Log) truncateFully(offset int64, cache epochCache) error {
 		}
 	}
 	old := l.active()
-	l.forget(min(l.end, old.base), func() { old.size = 0 })
+	l.forget(min(l.end, old.base), func() {
+		old.size, old.offsets, old.times, old.txns = 0, old.offsets.cut(0), old.times.cut(0), old.txns.cut(0)
+		old.reset()
+	})
 	if err := l.removeSegment(old); err != nil {
 		return l.fail(err)
 	}
@@ -212,7 +247,7 @@ func (l *Log) truncateFully(offset int64, cache epochCache) error {
 		l.start, l.flushed, l.highWatermark, l.below = offset, offset, offset, -1
 		l.producers = newProducerState(offset)
 	})
-	return l.keepEpochs(cache)
+	return l.keepEpochs(cache, nothing)
 }
 
 // restoreProducers brings the producers to the log's end after a truncation: from the newest snapshot below it.
@@ -240,6 +275,7 @@ func (l *Log) restoreProducers() error {
 	state.end = l.end
 	state.anomalies = l.producers.anomalies
 	l.mu.Lock()
+	state.replicated(l.highWatermark)
 	l.producers = *state
 	l.mu.Unlock()
 	return nil

@@ -7,8 +7,11 @@ import (
 	"github.com/walhop/walhop/internal/batch"
 )
 
-// walkBytes is how much of a file a walk reads at a time.
-const walkBytes = 64 << 10
+// walkBytes is how much of a file a walk reads at a time, seekBytes if it only looks for a batch: two intervals of the index.
+const (
+	walkBytes = 64 << 10
+	seekBytes = 8 << 10
+)
 
 // walker goes from batch to batch through a part of a .log file.
 type walker struct {
@@ -18,6 +21,8 @@ type walker struct {
 	pos, end int64
 	// whole says that the batches themselves are wanted; else only headers are read, and large batches are skipped.
 	whole bool
+	// chunk is how much is read at a time.
+	chunk int
 
 	buf []byte // what is read at a time
 	// have are the bytes of the file from from on.
@@ -26,7 +31,7 @@ type walker struct {
 }
 
 func newWalker(name string, file io.ReaderAt, pos, end int64, whole bool) *walker {
-	return &walker{name: name, file: file, pos: pos, end: end, whole: whole}
+	return &walker{name: name, file: file, pos: pos, end: end, whole: whole, chunk: walkBytes}
 }
 
 // next returns the next batch and where it begins, and io.EOF at the end. raw are its bytes, valid until the next call,
@@ -72,7 +77,7 @@ func (w *walker) fill(n int) error {
 	if w.pos >= w.from && w.pos+int64(n) <= w.from+int64(len(w.have)) {
 		return nil
 	}
-	size := int(min(int64(max(n, walkBytes)), w.end-w.pos))
+	size := int(min(int64(max(n, w.chunk)), w.end-w.pos))
 	if size > len(w.buf) {
 		w.buf = make([]byte, size)
 	}

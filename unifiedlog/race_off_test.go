@@ -1,0 +1,5 @@
+//go:build !race
+
+package unifiedlog_test
+
+const raceDetector = false
