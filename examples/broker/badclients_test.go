@@ -157,9 +157,9 @@ func TestTruncatedFrames(t *testing.T) {
 				continue
 			}
 			f.budget = b.server.budget
-			response, err := b.answer(t.Context(), &f)
-			if err == nil && response != nil {
-				appendResponse(nil, 7, response)
+			reply, err := b.answer(t.Context(), &f)
+			if err == nil && reply.response != nil {
+				appendResponse(nil, 7, reply.response)
 			}
 		}
 		conn := raw(t, c)

@@ -63,10 +63,11 @@ type brokerConfig struct {
 	events  func(ctx context.Context, broker int32, epoch int64) (metadata.Log, error)
 
 	linger            time.Duration
-	lagMax            time.Duration // replica.lag.time.max.ms
-	minISR            int           // min.insync.replicas
-	defaultPartitions int           // of a topic that a client asks for without having created it
-	segmentBytes      int64         // segment.bytes; 0: the default of unifiedlog
+	lagMax            time.Duration   // replica.lag.time.max.ms
+	minISR            int             // min.insync.replicas
+	defaultPartitions int             // of a topic that a client asks for without having created it
+	segmentBytes      int64           // segment.bytes; 0: the default of unifiedlog
+	fenced            func(err error) // called when another run of this broker is at work
 	hooks             follower.Hooks
 	logger            *slog.Logger // gets a line for each change of state that an operator should see
 }
@@ -128,11 +129,11 @@ func (b *broker) addReplication(ctx context.Context) (err error) {
 	if b.events, err = b.brokerConfig.events(ctx, b.id, b.epoch); err != nil {
 		return err
 	}
-	// Leading: the uploader, and the leader's end of the reports. A real broker stops being one when Hooks.Fenced says
-	// that a newer epoch of it is at work (L6).
+	// Leading: the uploader, and the leader's end of the reports. A broker stops being one when a newer epoch of it is at
+	// work (L6).
 	b.uploader, err = leader.New(leader.Config{
 		Storage: b.storage, Metadata: b.events, Cluster: cluster, Broker: b.id, BrokerEpoch: b.epoch,
-		Linger: b.linger, Seed: uint64(b.id), Logger: b.logger,
+		Linger: b.linger, Seed: uint64(b.id), Logger: b.logger, Hooks: leader.Hooks{Fenced: b.fenced},
 	})
 	if err != nil {
 		return err

@@ -21,7 +21,8 @@ type cluster struct {
 	clusterConfig
 	controller *controller
 
-	changing sync.Mutex // one start or stop at a time; it is held by no other lock's holder
+	changing sync.Mutex     // one start or stop at a time; it is held by no other lock's holder
+	ending   sync.WaitGroup // of brokers that were fenced
 	mu       sync.Mutex
 	brokers  map[int32]*broker // those that run
 }
@@ -97,6 +98,9 @@ func (c *cluster) start(ctx context.Context, id int32) error {
 		storage: c.storage, events: c.events, linger: c.linger, lagMax: c.lagMax, minISR: c.minISR, defaultPartitions: 1, segmentBytes: c.segmentBytes,
 		logger: c.logger.With("broker", id),
 	}
+	cfg.fenced = func(error) { // told in the log already
+		c.ending.Go(func() { _ = c.kill(id) })
+	}
 	if c.hooks != nil {
 		cfg.hooks = c.hooks(id)
 	}
@@ -136,6 +140,7 @@ func (c *cluster) broker(id int32) *broker {
 
 // close stops every broker in good order.
 func (c *cluster) close() {
+	defer c.ending.Wait()
 	c.changing.Lock()
 	defer c.changing.Unlock()
 	for _, id := range c.ids {

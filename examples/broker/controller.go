@@ -10,6 +10,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/google/uuid"
 )
@@ -163,7 +164,8 @@ func syncDir(path string) error {
 func (c *controller) register(id int32) (epoch int64, err error) {
 	err = c.update(func(m *image) error {
 		m.fence(id, c.unclean)
-		m.BrokerEpoch++
+		// A time, so that it is new even where this file was lost and the metadata log was not (L6).
+		m.BrokerEpoch = max(m.BrokerEpoch+1, time.Now().UnixMilli())
 		epoch = m.BrokerEpoch
 		m.alive[id] = epoch
 		m.elect(c.unclean)

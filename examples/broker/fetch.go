@@ -90,6 +90,11 @@ func (b *broker) answerConsumer(ctx context.Context, f *frame, request *kmsg.Fet
 		read, failed := b.read(ctx, list, committed, int(request.MaxBytes))
 		return read >= least || final || failed
 	})
+	for _, w := range list {
+		if w.answer.RecordBatches == nil {
+			w.answer.RecordBatches = []byte{} // clients do not expect null
+		}
+	}
 	if ctx.Err() != nil {
 		err = ctx.Err()
 	}

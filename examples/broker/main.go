@@ -47,6 +47,7 @@ type settings struct {
 	replicate            string
 	unclean              bool
 	topics               string
+	measured             bool
 }
 
 func (s *settings) flags(flags *flag.FlagSet) {
@@ -60,6 +61,7 @@ func (s *settings) flags(flags *flag.FlagSet) {
 	flags.DurationVar(&s.linger, "linger", 10*time.Millisecond, "how long a leader collects for one segment")
 	flags.StringVar(&s.replicate, "replicate", string(byStore), "walhop: through the store; fetch: by ordinary fetch alone, as in Kafka")
 	flags.BoolVar(&s.unclean, "unclean", false, "let a replica that is not in sync lead when no other can, which loses records")
+	flags.BoolVar(&s.measured, "measure", false, "print what README.md shows of latencies and traffic, and end; on -store too, if there is one")
 	flags.StringVar(&s.topics, "topics", "", "topics to create, as name:partitions,... with three replicas each")
 }
 
@@ -115,6 +117,9 @@ func run(ctx context.Context, out io.Writer, s settings) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, remove()) }()
+	if s.measured {
+		return s.measure(ctx, out, dir)
+	}
 	cfg, place, err := s.cluster(dir)
 	if err != nil {
 		return err

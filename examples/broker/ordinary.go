@@ -32,6 +32,10 @@ func (b *broker) FetchFromLeader(ctx context.Context, id segment.TopicIDPartitio
 	p.mu.Unlock()
 	for ctx.Err() == nil {
 		answer, moved, err := p.fetchOnce(ctx, leaderID, epoch, to, 0)
+		notYet := errors.Is(err, replica.ErrUnknownLeaderEpoch) || errors.Is(err, replica.ErrNotLeader)
+		if notYet && pause(ctx, soon) {
+			continue // the leader has not heard yet that it leads
+		}
 		if err != nil {
 			return leaderLEO, err
 		}
@@ -105,6 +109,19 @@ func (p *partition) fetchOnce(ctx context.Context, leaderID, epoch int32, to int
 	}
 	b.answered(leaderID, a)
 	return a, moved, nil
+}
+
+// soon is the pause before something is tried again that will work in a moment.
+const soon = 10 * time.Millisecond
+
+// pause waits, and tells whether ctx has not ended.
+func pause(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(d):
+		return true
+	}
 }
 
 // below returns the first batch and those after it that begin below the offset to: a range that was asked for has an end
@@ -211,10 +228,7 @@ func (p *partition) startFetching(leaderID, epoch int32) *ordinary {
 		defer close(o.ended)
 		for ctx.Err() == nil {
 			if _, _, err := p.fetchOnce(ctx, leaderID, epoch, -1, ordinaryWait); err != nil {
-				select {
-				case <-ctx.Done():
-				case <-time.After(20 * time.Millisecond):
-				}
+				pause(ctx, soon)
 			}
 		}
 	}()

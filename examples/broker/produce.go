@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"sync"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -21,6 +20,9 @@ const (
 // maxBatch is the largest batch that a producer may send (max.message.bytes).
 const maxBatch = 1 << 20
 
+// maxProduceWait is how long an answer waits for replicas at most, whatever the client says.
+const maxProduceWait = 5 * time.Minute
+
 // appended is one partition's part of a produce request, once it is in the leader's log.
 type appended struct {
 	partition *partition
@@ -29,8 +31,8 @@ type appended struct {
 	answer    *kmsg.ProduceResponseTopicPartition
 }
 
-// answerProduce appends, and for acks=all waits until the high watermark has passed what was appended.
-func (b *broker) answerProduce(ctx context.Context, request *kmsg.ProduceRequest) (kmsg.Response, error) {
+// answerProduce appends, and for acks=all the answer waits until the high watermark has passed what was appended.
+func (b *broker) answerProduce(ctx context.Context, request *kmsg.ProduceRequest) (reply, error) {
 	response := respond[*kmsg.ProduceResponse](request)
 	refused := codeNone
 	switch {
@@ -70,14 +72,17 @@ func (b *broker) answerProduce(ctx context.Context, request *kmsg.ProduceRequest
 	case acksNone:
 		// Nothing is answered; an error closes the connection, so that the client asks anew who leads.
 		if failed {
-			return nil, errUnsupported
+			return reply{}, errUnacknowledged
 		}
-		return nil, nil
+		return reply{}, nil
 	case acksAll:
-		b.awaitReplicas(ctx, time.Duration(request.TimeoutMillis)*time.Millisecond, waiting)
+		until := time.Now().Add(min(time.Duration(request.TimeoutMillis)*time.Millisecond, maxProduceWait))
+		return reply{response: response, complete: func(ctx context.Context) { awaitReplicas(ctx, until, waiting) }}, nil
 	}
-	return response, nil
+	return reply{response: response}, nil
 }
+
+var errUnacknowledged = errors.New("a produce request without acknowledgement has failed")
 
 // produce appends one partition's batch and fills in its answer.
 func (b *broker) produce(ctx context.Context, t *topic, acks int16, records []byte, answer *kmsg.ProduceResponseTopicPartition) appended {
@@ -111,29 +116,20 @@ func checkBatch(records []byte) int16 {
 }
 
 // awaitReplicas waits until each append is on enough replicas, will not be, or the time is over.
-func (b *broker) awaitReplicas(ctx context.Context, limit time.Duration, waiting []appended) {
-	var group sync.WaitGroup
-	for _, a := range waiting {
-		wait := func() {
-			code := codeRequestTimedOut
-			a.partition.await(ctx, limit, func() bool {
-				done, what := a.partition.acknowledged(a.epoch, a.end)
-				if done {
-					code = what
-				}
-				return done
-			})
-			if a.answer.ErrorCode = code; code != codeNone {
-				a.answer.BaseOffset = -1
+func awaitReplicas(ctx context.Context, until time.Time, waiting []appended) {
+	for _, a := range waiting { // one after the other takes as long as the longest
+		code := codeRequestTimedOut
+		a.partition.await(ctx, time.Until(until), func() bool {
+			done, what := a.partition.acknowledged(a.epoch, a.end)
+			if done {
+				code = what
 			}
+			return done
+		})
+		if a.answer.ErrorCode = code; code != codeNone {
+			a.answer.BaseOffset = -1
 		}
-		if len(waiting) == 1 {
-			wait()
-			return
-		}
-		group.Go(wait)
 	}
-	group.Wait()
 }
 
 // findTopic finds a topic by its id or its name.

@@ -182,7 +182,7 @@ func encodeAnswer(response *kmsg.FetchResponse, a replica.Answer) *kmsg.FetchRes
 	p := kmsg.NewFetchResponseTopicPartition()
 	p.Partition, p.ErrorCode = a.Partition.Partition, codeOfReplica(a.Err)
 	p.HighWatermark, p.LogStartOffset = a.HighWatermark, a.LogStart
-	p.CurrentLeader.LeaderEpoch = a.LeaderEpoch
+	p.CurrentLeader.LeaderEpoch, p.RecordBatches = a.LeaderEpoch, []byte{}
 	p.UnknownTags.Set(tagLeaderLEO, binary.BigEndian.AppendUint64(nil, uint64(a.LeaderLEO)))
 	if a.Diverging != nil {
 		p.DivergingEpoch.Epoch, p.DivergingEpoch.EndOffset = a.Diverging.Epoch, a.Diverging.EndOffset

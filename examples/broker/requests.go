@@ -31,28 +31,39 @@ const apiVersionsKey = 18
 
 var errUnsupported = errors.New("a request, or a version of it, that this broker does not answer")
 
-// answer answers a request: nil where none is due. An error closes the connection.
-func (b *broker) answer(ctx context.Context, f *frame) (kmsg.Response, error) {
+// answer answers a request. An error closes the connection.
+func (b *broker) answer(ctx context.Context, f *frame) (reply, error) {
 	versions := supported()
 	known := false
 	for _, v := range versions {
 		known = known || v.ApiKey == f.key && v.MinVersion <= f.version && f.version <= v.MaxVersion
 	}
 	if f.key == apiVersionsKey {
-		return answerAPIVersions(f, versions, known)
+		response, err := answerAPIVersions(f, versions, known)
+		return reply{response: response}, err
 	}
 	if !known {
-		return nil, errUnsupported
+		return reply{}, errUnsupported
 	}
 	request, err := f.request()
 	if err != nil {
-		return nil, err
+		return reply{}, err
 	}
 	switch request := request.(type) {
 	case *kmsg.ProduceRequest:
 		return b.answerProduce(ctx, request)
 	case *kmsg.FetchRequest:
-		return b.answerFetch(ctx, f, request)
+		response, err := b.answerFetch(ctx, f, request)
+		return reply{response: response}, err
+	default:
+		response, err := b.answerAtOnce(ctx, request)
+		return reply{response: response}, err
+	}
+}
+
+// answerAtOnce answers what waits for nothing.
+func (b *broker) answerAtOnce(ctx context.Context, request kmsg.Request) (kmsg.Response, error) {
+	switch request := request.(type) {
 	case *kmsg.ListOffsetsRequest:
 		return b.answerListOffsets(ctx, request), nil
 	case *kmsg.OffsetForLeaderEpochRequest:
