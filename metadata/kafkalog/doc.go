@@ -28,9 +28,10 @@
 // A writer looks at the end of its partition before it writes first, and again before a write whenever a second has passed
 // (L6). If there is a record of its broker id and of a greater broker epoch it stops for good with [metadata.ErrFenced]. If
 // there is one of a smaller epoch, the writer takes over the producer id of that one with the next producer epoch: from its
-// first batch on the partition itself refuses what the older writer sends, without a transaction coordinator and without
-// another round trip. The writer that is refused looks, finds the newer epoch, and stops. Two writers that both look before
-// either has written are not told apart by the partition but by the next look.
+// first batch on the partition itself refuses what the older writer sends, without a transaction coordinator. That batch is
+// read back once, since the other writer may have begun the same producer epoch at the same time. The writer that is refused
+// looks, finds the newer epoch, and stops. Two writers that both look before either has written are not told apart by the
+// partition but by the next look.
 //
 // # Reading
 //

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -130,7 +131,8 @@ func (w *writer) meet(r *kgo.Record) error {
 		return nil
 	}
 	first, own := w.own[r.ProducerID]
-	own = own && r.ProducerEpoch >= first && (r.ProducerID != w.producer.id || r.ProducerEpoch <= w.producer.epoch)
+	own = own && r.ProducerEpoch >= first && (r.ProducerID != w.producer.id || r.ProducerEpoch <= w.producer.epoch) &&
+		!slices.Contains(w.foreign, producer{id: r.ProducerID, epoch: r.ProducerEpoch})
 	switch {
 	case epoch > w.cfg.BrokerEpoch:
 		w.terminal = fmt.Errorf("%w: broker %d, epoch %d, by epoch %d", metadata.ErrFenced, w.cfg.Broker, w.cfg.BrokerEpoch, epoch)

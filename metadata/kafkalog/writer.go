@@ -27,8 +27,13 @@ type writer struct {
 	// known says that producer may be used. Otherwise the next batch begins a new producer epoch: of the same producer id
 	// if there is one, or of the predecessor's.
 	known bool
+	// proven says that producer is this writer's alone: its epoch was given by the cluster, or its first batch has been read
+	// back.
+	proven bool
 	// own holds the producer ids that this writer has used, each with its first epoch: records of theirs are its own.
 	own map[int64]int16
+	// foreign holds producers of such an id that have turned out to be another writer's, see prove.
+	foreign []producer
 
 	watch
 	terminal error // why nothing can ever be published again
@@ -147,6 +152,9 @@ func (w *writer) attempt(ctx context.Context, b batch, unsure *bool) error {
 	err = kerr.ErrorForCode(answer.ErrorCode)
 	switch {
 	case err == nil, errors.Is(err, kerr.DuplicateSequenceNumber): // an earlier attempt was stored
+		if err := w.prove(ctx, b, answer.BaseOffset); err != nil {
+			return w.unproven(ctx, err, unsure)
+		}
 		w.producer = w.producer.after(b.events)
 		w.wrote(answer.BaseOffset, b.events)
 		return nil
@@ -279,9 +287,10 @@ func (w *writer) introduce(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		p = fresh
+		p, w.proven = fresh, true
 	} else {
 		p.epoch++
+		w.proven = false
 	}
 	p.sequence = 0
 	if _, ok := w.own[p.id]; !ok {
