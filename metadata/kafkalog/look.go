@@ -51,10 +51,10 @@ func (w *writer) look(ctx context.Context) error {
 			w.looked = time.Now()
 			return nil
 		}
+		w.place.leader = -1 // also for the next call: one that answers nothing may use up this one's time
 		if !again(err) || pause.wait(ctx) != nil {
 			return err
 		}
-		w.place.leader = -1
 	}
 }
 

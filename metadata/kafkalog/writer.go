@@ -218,9 +218,13 @@ func (w *writer) produce(ctx context.Context, b batch) (*kmsg.ProduceResponseTop
 
 var errAnswer = errors.New("the broker's answer is not to the question")
 
-// timeoutMillis is how long a broker may wait for its replicas.
+// attemptLimit is how long a broker may wait for its replicas. It is told to the broker in the request, and the client gives
+// one that is not heard of up so much and 5 s later: a leader that is gone without a word holds a call up no longer than an
+// election takes.
+const attemptLimit = 5 * time.Second
+
 func timeoutMillis(ctx context.Context) int32 {
-	limit := 30 * time.Second
+	limit := attemptLimit
 	if deadline, ok := ctx.Deadline(); ok {
 		limit = min(limit, time.Until(deadline))
 	}
