@@ -173,7 +173,8 @@ func (w *writer) attempt(ctx context.Context, b batch, unsure *bool) error {
 		w.known = false
 		return retry{err}
 	case errors.Is(err, kerr.NotEnoughReplicasAfterAppend), errors.Is(err, kerr.RequestTimedOut), errors.Is(err, kerr.UnknownServerError),
-		errors.Is(err, kerr.KafkaStorageError):
+		errors.Is(err, kerr.KafkaStorageError),
+		errors.Is(err, kerr.NotLeaderForPartition): // also said of what has been appended, by one that stops being the leader meanwhile
 		*unsure = true // the next attempt has the same sequence, so the broker knows the batch if it has it
 		w.place.leader = -1
 		return retry{err}
