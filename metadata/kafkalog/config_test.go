@@ -30,6 +30,10 @@ var wrongFields = map[string][]func(*kafkalog.Config){
 		func(c *kafkalog.Config) { c.Opts = []kgo.Opt{nil} },
 		func(c *kafkalog.Config) { c.Opts = []kgo.Opt{kgo.ConsumerGroup("group")} },
 		func(c *kafkalog.Config) { c.Opts = []kgo.Opt{kgo.MetadataMinAge(-1)} },
+		seedInOpts("user:" + configtest.Secret + "@host"),
+		seedInOpts("user:" + configtest.Secret + "@host:9092"),
+		seedInOpts("kafka://host:9092?password=" + configtest.Secret),
+		seedInOpts("[" + configtest.Secret),
 	},
 	"Topic": {
 		func(c *kafkalog.Config) { c.Topic = "with space" },
@@ -49,6 +53,11 @@ var wrongFields = map[string][]func(*kafkalog.Config){
 	"OpenTimeout":       {func(c *kafkalog.Config) { c.OpenTimeout = -1 }},
 	"PublishTimeout":    {func(c *kafkalog.Config) { c.PublishTimeout = -1 }},
 	"RefreshInterval":   {func(c *kafkalog.Config) { c.RefreshInterval = -1 }, func(c *kafkalog.Config) { c.RefreshInterval = 1 }},
+}
+
+// seedInOpts gives the client a seed that only it sees. No error repeats it (W11).
+func seedInOpts(seed string) func(*kafkalog.Config) {
+	return func(c *kafkalog.Config) { c.Seeds, c.Opts = nil, []kgo.Opt{kgo.SeedBrokers(seed)} }
 }
 
 // A configuration that is wrong is refused, and the error names the field (Q32).

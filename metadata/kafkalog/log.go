@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -99,17 +100,33 @@ func newClient(cfg Config, more ...kgo.Opt) (*kgo.Client, error) {
 	opts = append(opts, kgo.RequiredAcks(kgo.AllISRAcks())) // a raw produce request takes it from here
 	client, err := kgo.NewClient(append(opts, more...)...)
 	if err != nil {
+		if strings.Contains(err.Error(), "addr") { // it repeats the seed, which may be a URL (W11)
+			return nil, invalid("Opts: a seed broker is no address, want host:port")
+		}
 		return nil, invalid("Opts: %w", err)
 	}
-	if group, _ := client.OptValue(kgo.ConsumerGroup).(string); group != "" {
+	if problem := optsProblem(cfg, client); problem != "" {
 		client.Close()
-		return nil, invalid("Opts has a consumer group, and subscriptions have none")
-	}
-	if seeds, _ := client.OptValue(kgo.SeedBrokers).([]string); len(cfg.Seeds) == 0 && len(seeds) == 1 && seeds[0] == "127.0.0.1" {
-		client.Close() // the client's default, which nobody has asked for
-		return nil, invalid("Seeds is empty")
+		return nil, invalid("%s", problem)
 	}
 	return client, nil
+}
+
+// optsProblem says what a client must not have got from Config.Opts, "" if there is nothing.
+func optsProblem(cfg Config, client *kgo.Client) string {
+	if group, _ := client.OptValue(kgo.ConsumerGroup).(string); group != "" {
+		return "Opts has a consumer group, and subscriptions have none"
+	}
+	seeds, _ := client.OptValue(kgo.SeedBrokers).([]string)
+	if len(cfg.Seeds) == 0 && len(seeds) == 1 && seeds[0] == "127.0.0.1" { // the client's default, which nobody has asked for
+		return "Seeds is empty"
+	}
+	for _, seed := range seeds {
+		if strings.ContainsAny(seed, "/@?#") { // the errors of a connection would repeat it (W11)
+			return "Opts: a seed broker is a URL, want host:port"
+		}
+	}
+	return ""
 }
 
 // MaxEventBytes is the largest event that the topic takes, in bytes, as its settings were when the log was opened:
