@@ -217,7 +217,7 @@ func (s *subscription) step() (metadata.Item, *kgo.Client, error) {
 		p := &s.fetched[0]
 		if len(p.Records) == 0 {
 			if p.Err != nil {
-				s.trouble(p.Partition, p.Err)
+				s.trouble(p.Partition, p.Err, p.HighWatermark)
 			}
 			s.fetched[0] = kgo.FetchPartition{}
 			s.fetched = s.fetched[1:]
@@ -313,8 +313,9 @@ func (s *subscription) report(kind metadata.DamageKind, partition int32, offset 
 	}
 }
 
-// trouble handles an error of a partition. The client has tried again what may be tried again.
-func (s *subscription) trouble(partition int32, err error) {
+// trouble handles an error of a partition. The client has tried again what may be tried again. The high watermark is that of
+// the answer that held a batch, and 0 where there was no such answer.
+func (s *subscription) trouble(partition int32, err error, highWatermark int64) {
 	at := s.partitions[partition]
 	var loss *kgo.ErrDataLoss
 	var answered *kerr.Error
@@ -330,9 +331,10 @@ func (s *subscription) trouble(partition int32, err error) {
 		s.warn("the metadata topic was cut", partition, loss.ResetTo, loss.ConsumedTo)
 	case errors.Is(err, kerr.UnknownTopicID), errors.Is(err, kerr.UnknownTopicOrPartition):
 		// Deleted, and perhaps created again: refresh finds out.
-	case errors.As(err, &answered):
+	case isUnreachable(err): // the client goes on trying
+	case errors.As(err, &answered), highWatermark <= at.next: // no batch is to blame: a certificate may have expired
 		s.failed = classify(err, fmt.Sprintf("reading partition %d of topic %s", partition, s.log.cfg.Topic), "READ on topic "+s.log.cfg.Topic)
-	case !isUnreachable(err): // a batch that cannot be read (M4). It is passed over record by record: nothing tells its end
+	default: // a batch that cannot be read (M4). It is passed over record by record: nothing tells its end
 		if !at.damaged {
 			at.damaged = true
 			s.report(metadata.DamageCorrupt, partition, at.next, -1, err)
