@@ -3,8 +3,11 @@ package kafkalog_test
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"log/slog"
 	"net"
+	"net/http/httptest"
 	"sync"
 	"testing"
 	"time"
@@ -111,6 +114,26 @@ func TestWrongCredentials(t *testing.T) {
 	})
 	cfg.Opts = []kgo.Opt{user("walhop", configtest.Secret)}
 	wantRefused(t, cfg, kafkalog.ErrAuthentication)
+}
+
+// The client's settings reach every connection: TLS too.
+func TestTLS(t *testing.T) {
+	server := httptest.NewTLSServer(nil) // for its certificate, which is one of 127.0.0.1
+	defer server.Close()
+	cluster := newCluster(t, kfake.TLS(&tls.Config{Certificates: server.TLS.Certificates}))
+	trusted := x509.NewCertPool()
+	trusted.AddCert(server.Certificate())
+	cfg := config(cluster, 1, 0)
+	cfg.Opts = []kgo.Opt{kgo.DialTLSConfig(&tls.Config{RootCAs: trusted})}
+	without, untrusting := cfg, cfg
+	without.Opts, untrusting.Opts = nil, []kgo.Opt{kgo.DialTLSConfig(&tls.Config{})}
+	wantRefused(t, without, kafkalog.ErrUnreachable)
+	wantRefused(t, untrusting, kafkalog.ErrUnreachable, "certificate")
+
+	log := open(t, cfg)
+	sub := subscribe(t, log)
+	publish(t, log, event(1, 0, 0))
+	wantEvents(t, sub, event(1, 0, 0))
 }
 
 // Each permission that is missing is named.

@@ -41,9 +41,12 @@ type subscription struct {
 	sequencer  metadata.Sequencer
 	fetched    []kgo.FetchPartition // what has come and has not been looked at
 	gaps       []metadata.Gap       // to be yielded before anything else
-	event      metadata.Event       // what Next has yielded; the next call writes over it
+	event      *metadata.Event      // what Next has yielded; the next call may write over it
 	waiting    bool                 // event has been decoded, and a gap was yielded before it
-	failed     error                // to be returned by Next
+	// events holds one of each broker: the names in a broker's events are mostly those of its last one, so decoding into it
+	// allocates nothing.
+	events map[int32]*metadata.Event
+	failed error // to be returned by Next
 }
 
 // reading is the place of a subscription in one partition.
@@ -65,7 +68,7 @@ func newReading(offset int64) *reading {
 
 // newSubscription fixes the position of each partition, and begins to read.
 func newSubscription(ctx context.Context, l *Log, from metadata.Position) (*subscription, error) {
-	s := &subscription{log: l, closed: make(chan struct{}), partitions: make(map[int32]*reading)}
+	s := &subscription{log: l, closed: make(chan struct{}), partitions: make(map[int32]*reading), events: make(map[int32]*metadata.Event)}
 	var pause pauses
 	for {
 		offsets, topic, err := begin(ctx, l, from)
@@ -142,6 +145,7 @@ func newReader(cfg Config, from map[int32]kgo.Offset) (*kgo.Client, error) {
 		// Where retention has passed the position, reading goes on at what is left; where the log was cut and nobody knows at
 		// which offset, a minute before. Neither is silent: the first shows in the offsets, the second is an error.
 		kgo.ConsumeResetOffset(kgo.RewindOffset(time.Minute)),
+		kgo.KeepControlRecords(), // or their offsets would look like a loss
 	)
 }
 
@@ -206,7 +210,7 @@ func (s *subscription) step() (metadata.Item, *kgo.Client, error) {
 			return metadata.Item{Gap: &gap}, nil, nil
 		case s.waiting:
 			s.waiting = false
-			return metadata.Item{Event: &s.event}, nil, nil
+			return metadata.Item{Event: s.event}, nil, nil
 		case s.failed != nil:
 			err := s.failed
 			s.failed = nil
@@ -244,6 +248,9 @@ func (s *subscription) accept(r *kgo.Record) (deliver bool) {
 		at.cutFrom = at.next
 	}
 	at.next, at.damaged = r.Offset+1, false
+	if r.Attrs.IsControl() { // of a transaction, which is none of ours
+		return false
+	}
 	broker, epoch, ok := identify(r)
 	if !ok {
 		s.report(metadata.DamageForeign, r.Partition, r.Offset, -1, errForeign)
@@ -262,6 +269,9 @@ var errForeign = errors.New("the record's key is no broker id")
 
 // decode decodes the event of a record.
 func (s *subscription) decode(r *kgo.Record, broker int32, epoch int64) (deliver bool) {
+	if s.event = s.events[broker]; s.event == nil {
+		s.event = new(metadata.Event)
+	}
 	err := s.event.UnmarshalBinary(r.Value)
 	if id := s.event.Segment.ID; err == nil && (id.BrokerID != broker || epoch >= 0 && id.BrokerEpoch != epoch) {
 		err = fmt.Errorf("%w: the event of segment %s is in a record of broker %d, epoch %d", metadata.ErrCorrupt, id, broker, epoch)
@@ -275,13 +285,14 @@ func (s *subscription) decode(r *kgo.Record, broker int32, epoch int64) (deliver
 		s.gap(s.sequencer.Unreadable(broker, epoch, sequence, reason))
 		return false
 	}
-	missing, deliver := s.sequencer.Accept(&s.event)
+	s.events[broker] = s.event
+	missing, deliver := s.sequencer.Accept(s.event)
 	if missing != nil {
 		s.gap(*missing)
 	}
 	if !deliver {
 		if hook := s.log.cfg.Hooks.Duplicate; hook != nil {
-			hook(&s.event)
+			hook(s.event)
 		}
 	}
 	return deliver
@@ -320,8 +331,11 @@ func (s *subscription) trouble(partition int32, err error, highWatermark int64) 
 	var loss *kgo.ErrDataLoss
 	var answered *kerr.Error
 	switch {
-	case at == nil, errors.Is(err, kgo.ErrClientClosed), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+	case errors.Is(err, kgo.ErrClientClosed), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 	case errors.As(err, &loss): // the log was cut, and the client goes on where it was
+		if at == nil {
+			return
+		}
 		if at.cutFrom == loss.ConsumedTo { // which a record has shown
 			at.cutFrom = -1
 			return
@@ -332,7 +346,7 @@ func (s *subscription) trouble(partition int32, err error, highWatermark int64) 
 	case errors.Is(err, kerr.UnknownTopicID), errors.Is(err, kerr.UnknownTopicOrPartition):
 		// Deleted, and perhaps created again: refresh finds out.
 	case isUnreachable(err): // the client goes on trying
-	case errors.As(err, &answered), highWatermark <= at.next: // no batch is to blame: a certificate may have expired
+	case errors.As(err, &answered), at == nil, highWatermark <= at.next: // no batch is to blame: a certificate may have expired
 		s.failed = classify(err, fmt.Sprintf("reading partition %d of topic %s", partition, s.log.cfg.Topic), "READ on topic "+s.log.cfg.Topic)
 	default: // a batch that cannot be read (M4). It is passed over record by record: nothing tells its end
 		if !at.damaged {

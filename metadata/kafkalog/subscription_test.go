@@ -288,6 +288,23 @@ func TestBadRecords(t *testing.T) {
 	}, kinds)
 }
 
+// The markers of a transaction that somebody has made on the topic are no loss.
+func TestTransactionMarkers(t *testing.T) {
+	t.Parallel()
+	cluster := newCluster(t)
+	log := open(t, config(cluster, 1, 0))
+	sub := subscribe(t, log)
+	publish(t, log, event(1, 0, 0))
+	client, err := kgo.NewClient(kgo.SeedBrokers(cluster.ListenAddrs()...), kgo.TransactionalID("somebody"), kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	require.NoError(t, err)
+	defer client.Close()
+	require.NoError(t, client.BeginTransaction())
+	require.NoError(t, client.ProduceSync(t.Context(), &kgo.Record{Topic: kafkalog.DefaultTopic, Partition: 1, Key: []byte("?")}).FirstErr())
+	require.NoError(t, client.EndTransaction(t.Context(), kgo.TryCommit))
+	publish(t, log, event(1, 0, 1))
+	wantEvents(t, sub, event(1, 0, 0), event(1, 0, 1))
+}
+
 // M4, twmb/franz-go#854: a whole batch that cannot be read, as its checksum is wrong, is a gap of each broker of that
 // partition, and reading goes on behind it.
 func TestDamagedBatch(t *testing.T) {

@@ -47,7 +47,11 @@ func reach(ctx context.Context, client *kgo.Client) error {
 		if err == nil {
 			return nil
 		}
-		if err = classify(err, doing, needs); last == nil || ctx.Err() == nil {
+		err = classify(err, doing, needs)
+		if !errors.Is(err, ErrUnreachable) && !errors.Is(err, ErrAuthentication) && !errors.Is(err, ErrAuthorization) {
+			err = fmt.Errorf("%w: %w", ErrUnreachable, err) // TLS has failed, say
+		}
+		if last == nil || ctx.Err() == nil {
 			last = err
 		}
 		if errors.Is(err, ErrAuthentication) || errors.Is(err, ErrAuthorization) || pause.wait(ctx) != nil {
