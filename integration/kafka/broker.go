@@ -19,10 +19,11 @@ import (
 type Broker struct {
 	ID int
 
+	tb                     testing.TB // of the cluster
 	cluster                *Cluster
 	port, sasl, controller int
 	home, log4j2           string
-	process                *process
+	process                *Process
 }
 
 // Address returns host and port of its listener without authentication.
@@ -47,18 +48,14 @@ func (b *Broker) settings() string { return filepath.Join(b.home, "server.proper
 func (b *Broker) log() string { return filepath.Join(b.home, "server.log") }
 
 // Running tells whether the process runs, be it ready or not.
-func (b *Broker) Running() bool { return b.process != nil && b.process.running() }
+func (b *Broker) Running() bool { return b.process != nil && b.process.Running() }
 
 // launch starts the process and waits for nothing.
 func (b *Broker) launch(tb testing.TB) {
 	tb.Helper()
 	require.False(tb, b.Running(), "broker %d runs already", b.ID)
-	output, err := os.OpenFile(b.log(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
-	require.NoError(tb, err)
-	defer output.Close()
-	b.process, err = launch(output, "java", "-Xmx400m", "-Xms64m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", b.cluster.classpath(),
+	b.process = Launch(b.tb, b.log(), "java", "-Xmx400m", "-Xms64m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", b.cluster.classpath(),
 		"-Dlog4j2.configurationFile="+b.log4j2, "kafka.Kafka", b.settings())
-	require.NoError(tb, err)
 }
 
 // Start starts a broker that does not run, and returns when its clients are told of it. After [Broker.Kill] that takes
@@ -73,7 +70,7 @@ func (b *Broker) Start(tb testing.TB) {
 func (b *Broker) Stop(tb testing.TB) {
 	tb.Helper()
 	require.True(tb, b.Running(), "broker %d does not run", b.ID)
-	require.True(tb, b.process.stop(patience), "broker %d had to be killed:\n%s", b.ID, b.logEnd(60))
+	require.True(tb, b.process.stop(Patience), "broker %d had to be killed:\n%s", b.ID, b.logEnd(60))
 }
 
 // Kill ends it at once, with SIGKILL.

@@ -16,8 +16,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// patience is how long anything may take.
-const patience = 2 * time.Minute
+// Patience is how long anything may take.
+const Patience = 2 * time.Minute
 
 // User and Password are of the one user who is known at [Broker.SASL], and who may do nothing until ACLs say otherwise.
 const (
@@ -55,7 +55,7 @@ func Start(tb testing.TB, cfg Config) *Cluster {
 	var controllers, founders []string
 	for id := 1; id <= cfg.Brokers; id++ {
 		b := &Broker{
-			ID: id, cluster: c, port: freePort(), sasl: freePort(), controller: freePort(),
+			ID: id, tb: tb, cluster: c, port: freePort(), sasl: freePort(), controller: freePort(),
 			home: filepath.Join(root, fmt.Sprintf("broker-%d", id)), log4j2: log,
 		}
 		c.brokers = append(c.brokers, b)
@@ -91,12 +91,9 @@ func Start(tb testing.TB, cfg Config) *Cluster {
 	return c
 }
 
-// end kills what runs and shows the ends of the brokers' logs if the test has failed.
+// end shows the ends of the brokers' logs if the test has failed.
 func (c *Cluster) end(tb testing.TB) {
 	for _, b := range c.brokers {
-		if b.process != nil {
-			b.process.kill()
-		}
 		if tb.Failed() {
 			tb.Logf("the end of the log of broker %d:\n%s", b.ID, b.logEnd(60))
 		}
@@ -150,7 +147,7 @@ func (c *Cluster) Await(tb testing.TB) {
 // last.
 func Eventually(tb testing.TB, what string, condition func(ctx context.Context) error) {
 	tb.Helper()
-	ctx, cancel := context.WithTimeout(tb.Context(), patience)
+	ctx, cancel := context.WithTimeout(tb.Context(), Patience)
 	defer cancel()
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()

@@ -9,10 +9,12 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/require"
 )
 
-// process is a child that ends when the test binary does, whatever that dies of.
-type process struct {
+// Process is a child that ends when the test binary does, whatever that dies of.
+type Process struct {
 	cmd   *exec.Cmd
 	ended chan struct{}
 	// keeper waits for the end of its input, and kills the child unless it was told before that there is none any more.
@@ -20,9 +22,21 @@ type process struct {
 	life   io.WriteCloser
 }
 
+// Launch starts a command whose output goes to the end of the file named. It ends with the test.
+func Launch(tb testing.TB, output, command string, args ...string) *Process {
+	tb.Helper()
+	file, err := os.OpenFile(output, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	require.NoError(tb, err)
+	defer file.Close()
+	p, err := launch(file, command, args...)
+	require.NoError(tb, err)
+	tb.Cleanup(p.kill)
+	return p
+}
+
 // launch starts the command with its output in the file.
-func launch(output *os.File, command string, args ...string) (*process, error) {
-	p := &process{cmd: exec.Command(command, args...), ended: make(chan struct{})}
+func launch(output *os.File, command string, args ...string) (*Process, error) {
+	p := &Process{cmd: exec.Command(command, args...), ended: make(chan struct{})}
 	p.cmd.Stdout, p.cmd.Stderr = output, output
 	if err := p.cmd.Start(); err != nil {
 		return nil, err
@@ -46,8 +60,8 @@ func launch(output *os.File, command string, args ...string) (*process, error) {
 	return p, nil
 }
 
-// running tells whether the child has not ended.
-func (p *process) running() bool {
+// Running tells whether the child has not ended.
+func (p *Process) Running() bool {
 	select {
 	case <-p.ended:
 		return false
@@ -57,24 +71,30 @@ func (p *process) running() bool {
 }
 
 // signal sends a signal, which an ended child does not get.
-func (p *process) signal(tb testing.TB, signal syscall.Signal) {
+func (p *Process) signal(tb testing.TB, signal syscall.Signal) {
 	tb.Helper()
-	if err := p.cmd.Process.Signal(signal); err != nil && p.running() {
+	if err := p.cmd.Process.Signal(signal); err != nil && p.Running() {
 		tb.Fatalf("%v to %s: %v", signal, p.cmd.Path, err)
 	}
 }
 
 // kill ends the child at once.
-func (p *process) kill() {
+func (p *Process) kill() {
 	_ = p.cmd.Process.Kill()
 	<-p.ended
 }
 
+// Stop asks the child to end, with SIGTERM, and fails the test if it has to be killed.
+func (p *Process) Stop(tb testing.TB) {
+	tb.Helper()
+	require.True(tb, p.stop(Patience), "%s had to be killed", p.cmd.Path)
+}
+
 // stop asks the child to end, and kills it if it has not done so in time. It tells whether it has.
-func (p *process) stop(patience time.Duration) bool {
+func (p *Process) stop(limit time.Duration) bool {
 	_ = p.cmd.Process.Signal(syscall.SIGTERM)
 	_ = p.cmd.Process.Signal(syscall.SIGCONT) // one that was paused does not get the other
-	timer := time.NewTimer(patience)
+	timer := time.NewTimer(limit)
 	defer timer.Stop()
 	select {
 	case <-p.ended:

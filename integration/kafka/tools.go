@@ -98,7 +98,7 @@ func (t Tools) Perform(tb testing.TB, bootstrap, topic string, n, size int, prop
 
 // run runs a command for 2 minutes at most. The error has the end of what it has printed.
 func run(ctx context.Context, stdin, command string, args ...string) (stdout, stderr string, err error) {
-	limited, cancel := context.WithTimeout(ctx, patience)
+	limited, cancel := context.WithTimeout(ctx, Patience)
 	defer cancel()
 	cmd := exec.CommandContext(limited, command, args...)
 	cmd.WaitDelay = 5 * time.Second
@@ -109,7 +109,7 @@ func run(ctx context.Context, stdin, command string, args ...string) (stdout, st
 		return out.String(), complaints.String(), nil
 	}
 	if limited.Err() != nil && ctx.Err() == nil {
-		err = errors.Join(err, fmt.Errorf("it has not ended in %v", patience))
+		err = errors.Join(err, fmt.Errorf("it has not ended in %v", Patience))
 	}
 	return out.String(), complaints.String(), fmt.Errorf("%s: %w\n%s\n%s", strings.Join(cmd.Args, " "), err, end(out.Bytes()), end(complaints.Bytes()))
 }
