@@ -100,7 +100,7 @@ func verify(batches []byte) error {
 
 // inOrder tells whether verified batches may follow the log's end, as they are.
 func (l *Log) inOrder(batches []byte, newest int32) error {
-	end, epoch := l.end, l.epochs.at(l.end-1)
+	end, epoch := l.end, l.epochs.At(l.end-1)
 	scanner := batch.NewScanner(batches)
 	for scanner.Next() {
 		base, of := scanner.BaseOffset(), scanner.LeaderEpoch()
@@ -154,7 +154,7 @@ func (l *Log) enterEpochs(batches []byte) error {
 	epochs := l.epochs
 	scanner := batch.NewScanner(batches)
 	for scanner.Next() {
-		epochs = epochs.assign(scanner.LeaderEpoch(), scanner.BaseOffset())
+		epochs = epochs.Assign(scanner.LeaderEpoch(), scanner.BaseOffset())
 	}
 	return l.keepEpochs(epochs, nothing)
 }

@@ -12,7 +12,7 @@ import (
 
 // encodeEpochs returns the text of leader-epoch-checkpoint: version 0, the number of entries, and a line with epoch and
 // start offset for each.
-func encodeEpochs(c epochCache) []byte {
+func encodeEpochs(c Epochs) []byte {
 	b := fmt.Appendf(nil, "0\n%d\n", len(c))
 	for _, e := range c {
 		b = fmt.Appendf(b, "%d %d\n", e.Epoch, e.Start)
@@ -22,8 +22,8 @@ func encodeEpochs(c epochCache) []byte {
 
 // decodeEpochs reads what encodeEpochs writes, and nothing else: the file has no checksum, so whatever no writer makes
 // counts as damage. The error is a [*DamageError].
-func decodeEpochs(b []byte) (epochCache, error) {
-	damaged := func(rest []byte, reason string) (epochCache, error) {
+func decodeEpochs(b []byte) (Epochs, error) {
+	damaged := func(rest []byte, reason string) (Epochs, error) {
 		return nil, &DamageError{File: epochsName, Position: int64(len(b) - len(rest)), Reason: reason}
 	}
 	version, rest, ok := cutNumber(b, '\n')
@@ -34,7 +34,7 @@ func decodeEpochs(b []byte) (epochCache, error) {
 	if !ok || count < 0 {
 		return damaged(rest, "the number of entries is no number")
 	}
-	var c epochCache
+	var c Epochs
 	for rest = after; len(rest) > 0; {
 		epoch, after, ok := cutNumber(rest, ' ')
 		if !ok || epoch < 0 || epoch > math.MaxInt32 {

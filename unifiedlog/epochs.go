@@ -5,7 +5,7 @@ import (
 	"sort"
 )
 
-// EpochStart is one entry of the leader epoch cache: the offset at which a leader epoch began.
+// EpochStart is one entry of a leader epoch cache: the offset at which a leader epoch began.
 type EpochStart struct {
 	Epoch int32
 	Start int64
@@ -17,12 +17,13 @@ type EpochEnd struct {
 	End   int64
 }
 
-// epochCache holds the starts of the leader epochs, both fields strictly increasing, as Kafka's does. It is never changed
-// in place, so that a reader may keep it.
-type epochCache []EpochStart
+// Epochs is a leader epoch cache as Kafka's logs keep one: the starts of the epochs, oldest first, both fields strictly
+// increasing. It is for brokers with a log of their own; [Log] has one. No method changes the cache that it is called on:
+// those that change something return another, so a reader may keep what it has.
+type Epochs []EpochStart
 
-// at returns the epoch of the batch that holds offset, -1 if the cache tells none.
-func (c epochCache) at(offset int64) int32 {
+// At returns the epoch of the batch that holds offset, -1 if the cache tells none.
+func (c Epochs) At(offset int64) int32 {
 	i := sort.Search(len(c), func(i int) bool { return c[i].Start > offset })
 	if i == 0 {
 		return -1
@@ -30,16 +31,16 @@ func (c epochCache) at(offset int64) int32 {
 	return c[i-1].Epoch
 }
 
-// latest returns the newest epoch, -1 if there is none.
-func (c epochCache) latest() int32 {
+// Latest returns the newest epoch, -1 if there is none.
+func (c Epochs) Latest() int32 {
 	if len(c) == 0 {
 		return -1
 	}
 	return c[len(c)-1].Epoch
 }
 
-// start returns the offset at which the epoch began.
-func (c epochCache) start(epoch int32) (int64, bool) {
+// StartOf returns the offset at which the epoch began; -1 and false if the cache does not hold it.
+func (c Epochs) StartOf(epoch int32) (start int64, ok bool) {
 	i := sort.Search(len(c), func(i int) bool { return c[i].Epoch >= epoch })
 	if i == len(c) || c[i].Epoch != epoch {
 		return -1, false
@@ -47,35 +48,30 @@ func (c epochCache) start(epoch int32) (int64, bool) {
 	return c[i].Start, true
 }
 
-// holds tells whether a batch of the epoch at offset leaves the cache as it is.
-func (c epochCache) holds(epoch int32, offset int64) bool {
-	return c.latest() == epoch && c[len(c)-1].Start <= offset
-}
-
-// assign returns the cache with the batches from offset on in the epoch. Entries that begin at or above offset and are of
+// Assign returns the cache with the batches from offset on in the epoch. Entries that begin at or above offset and are of
 // another epoch are of batches that no longer exist, or never did: they go.
-func (c epochCache) assign(epoch int32, offset int64) epochCache {
-	if c.holds(epoch, offset) {
+func (c Epochs) Assign(epoch int32, offset int64) Epochs {
+	if c.Latest() == epoch && c[len(c)-1].Start <= offset {
 		return c
 	}
-	c = c.truncateFromEnd(offset)
-	for len(c) > 0 && c.latest() > epoch {
+	c = c.TruncateFromEnd(offset)
+	for len(c) > 0 && c.Latest() > epoch {
 		c = c[:len(c)-1]
 	}
-	if c.latest() != epoch {
+	if c.Latest() != epoch {
 		c = append(slices.Clip(c), EpochStart{Epoch: epoch, Start: offset})
 	}
 	return c
 }
 
-// truncateFromEnd returns the cache without the entries that begin at end or above, the newest also where no bytes go
-// (KAFKA-10706).
-func (c epochCache) truncateFromEnd(end int64) epochCache {
+// TruncateFromEnd returns the cache without the entries that begin at end or above. It is for every truncation, also where
+// no bytes go (KAFKA-10706).
+func (c Epochs) TruncateFromEnd(end int64) Epochs {
 	return c[:sort.Search(len(c), func(i int) bool { return c[i].Start >= end })]
 }
 
-// truncateFromStart returns the cache without what lies below start; the entry that holds start begins there from now on.
-func (c epochCache) truncateFromStart(start int64) epochCache {
+// TruncateFromStart returns the cache without what lies below start; the entry that holds start begins there from now on.
+func (c Epochs) TruncateFromStart(start int64) Epochs {
 	i := sort.Search(len(c), func(i int) bool { return c[i].Start > start })
 	if i == 0 || i == 1 && c[0].Start == start {
 		return c
@@ -85,13 +81,14 @@ func (c epochCache) truncateFromStart(start int64) epochCache {
 	return c
 }
 
-// endOffset answers Kafka's OffsetsForLeaderEpoch: the largest epoch not above the one asked for and the offset at which
-// it ended, logEnd for the newest. Both are -1 if the epoch asked for is above every epoch known.
-func (c epochCache) endOffset(epoch int32, logEnd int64) EpochEnd {
-	if len(c) == 0 || epoch < 0 || epoch > c.latest() {
+// EndOffset answers Kafka's OffsetsForLeaderEpoch: the largest epoch not above the one asked for and the offset at which
+// it ended, logEnd for the newest. Below every epoch known, the answer is the epoch asked for and the start of the first
+// known one. Both fields are -1 if the epoch is above every epoch known, or none is known.
+func (c Epochs) EndOffset(epoch int32, logEnd int64) EpochEnd {
+	if len(c) == 0 || epoch < 0 || epoch > c.Latest() {
 		return EpochEnd{Epoch: -1, End: -1}
 	}
-	if epoch == c.latest() {
+	if epoch == c.Latest() {
 		return EpochEnd{Epoch: epoch, End: logEnd}
 	}
 	higher := sort.Search(len(c), func(i int) bool { return c[i].Epoch > epoch })
@@ -99,4 +96,35 @@ func (c epochCache) endOffset(epoch int32, logEnd int64) EpochEnd {
 		return EpochEnd{Epoch: epoch, End: c[0].Start}
 	}
 	return EpochEnd{Epoch: c[higher-1].Epoch, End: c[higher].Start}
+}
+
+// Diverging returns where a follower's log that ends at offset, its last batch of lastEpoch, parts from the log of this
+// cache, which ends at logEnd: nil if it does not. known is false if lastEpoch is above every epoch of the cache.
+func (c Epochs) Diverging(offset int64, lastEpoch int32, logEnd int64) (at *EpochEnd, known bool) {
+	ended := c.EndOffset(lastEpoch, logEnd)
+	if ended.Epoch < 0 {
+		return nil, false
+	}
+	if ended.Epoch < lastEpoch || ended.End < offset {
+		return &ended, true
+	}
+	return nil, true
+}
+
+// TruncationPoint returns to where a follower with this cache and a log that ends at logEnd truncates, if that is what its
+// leader says of where they part. Where the follower has batches of an epoch that the answer skips, a further fetch and
+// a further truncation follow.
+func (c Epochs) TruncationPoint(leader EpochEnd, logEnd int64) int64 {
+	to := min(leader.End, logEnd)
+	if leader.Epoch < 0 {
+		return to
+	}
+	own := c.EndOffset(leader.Epoch, logEnd)
+	switch {
+	case own.Epoch < 0:
+		return to
+	case own.Epoch != leader.Epoch:
+		return min(own.End, logEnd)
+	}
+	return min(own.End, to)
 }

@@ -70,11 +70,11 @@ func FuzzEpochs(f *testing.F) {
 		}
 		require.Equal(t, string(b), string(encodeEpochs(c)))
 		for i, e := range c {
-			require.Equal(t, e.Epoch, c.at(e.Start))
-			start, ok := c.start(e.Epoch)
+			require.Equal(t, e.Epoch, c.At(e.Start))
+			start, ok := c.StartOf(e.Epoch)
 			require.True(t, ok)
 			require.Equal(t, e.Start, start)
-			require.Equal(t, epochCache(c[:i]), c.truncateFromEnd(e.Start))
+			require.Equal(t, Epochs(c[:i]), c.TruncateFromEnd(e.Start))
 		}
 	})
 }

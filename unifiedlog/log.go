@@ -32,7 +32,7 @@ type Log struct {
 	// scratch takes the batches of a leader's append while they get their offsets. Guarded by w.
 	scratch []byte
 	// kept is what the checkpoint of the epochs holds. Guarded by w.
-	kept epochCache
+	kept Epochs
 
 	// fl is held by the one flush at a time, over its syncs. background are the flushes after a roll.
 	fl         sync.Mutex
@@ -40,7 +40,7 @@ type Log struct {
 
 	mu       sync.RWMutex
 	segments []*segment // in the order of their bases, never empty; replaced, not changed, so that a reader may keep it
-	epochs   epochCache
+	epochs   Epochs
 	start    int64 // log start offset
 	// below is the epoch of the last record that was deleted below start, -1 if it is not known.
 	below         int32
@@ -84,7 +84,7 @@ func (l *Log) Start() int64 {
 func (l *Log) End() (logEndOffset int64, lastEpoch int32) {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
-	if lastEpoch = l.epochs.at(l.end - 1); lastEpoch < 0 && l.end == l.start {
+	if lastEpoch = l.epochs.At(l.end - 1); lastEpoch < 0 && l.end == l.start {
 		lastEpoch = l.below
 	}
 	return l.end, lastEpoch
@@ -141,7 +141,7 @@ func (l *Log) Epochs() []EpochStart {
 func (l *Log) EpochStart(epoch int32) (start int64, ok bool) {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
-	return l.epochs.start(epoch)
+	return l.epochs.StartOf(epoch)
 }
 
 // Lead makes the log the leader's in the epoch given and returns the offset at which the epoch begins: the log's end. It
@@ -160,16 +160,16 @@ func (l *Log) Lead(epoch int32) (epochStart int64, err error) {
 // lead is Lead for who holds the writer's lock.
 func (l *Log) lead(epoch int32) (int64, error) {
 	if l.role == leading && epoch == l.epoch {
-		if start, ok := l.epochs.start(epoch); ok {
+		if start, ok := l.epochs.StartOf(epoch); ok {
 			return start, nil
 		}
 		return l.end, nil
 	}
 	// The log may hold batches of an epoch that it was never told to lead: AppendRaw put them there.
-	if used := max(l.epoch, l.epochs.latest()); epoch <= used {
+	if used := max(l.epoch, l.epochs.Latest()); epoch <= used {
 		return -1, fmt.Errorf("%w: %d after %d", ErrEpochUsed, epoch, used) // no offset (Jepsen on Bufstream 0.1.0)
 	}
-	if err := l.keepEpochs(l.epochs.assign(epoch, l.end), func() { l.role, l.epoch = leading, epoch }); err != nil {
+	if err := l.keepEpochs(l.epochs.Assign(epoch, l.end), func() { l.role, l.epoch = leading, epoch }); err != nil {
 		return -1, err
 	}
 	return l.end, nil
@@ -195,10 +195,10 @@ func (l *Log) Follow(epoch int32) error {
 
 // keepEpochs makes c the leader epoch cache, on the disk first, and in one step with it, under mu, does what also does. It is
 // for who holds the writer's lock.
-func (l *Log) keepEpochs(c epochCache, also func()) error {
+func (l *Log) keepEpochs(c Epochs, also func()) error {
 	kept := c
 	if len(c) == 0 && l.start == l.end && l.below >= 0 {
-		kept = epochCache{{Epoch: l.below, Start: l.start}} // R5 across a restart
+		kept = Epochs{{Epoch: l.below, Start: l.start}} // R5 across a restart
 	}
 	if !slices.Equal(kept, l.kept) {
 		if err := replace(l.fs, epochsName, encodeEpochs(kept)); err != nil {

@@ -124,7 +124,7 @@ func (l *Log) readable(offset int64) error {
 
 // reader reads batches and checks them.
 type reader struct {
-	epochs epochCache
+	epochs Epochs
 	stop   int64 // no batch that has an offset at or above it
 	exact  bool  // the first batch may not begin below the offset asked for
 }
@@ -197,9 +197,9 @@ func (r *reader) check(v *view, at, floor int64, b []byte) (n int, end int64, er
 		if next > r.stop {
 			return n, end, nil
 		}
-		epoch := r.epochs.at(base)
+		epoch := r.epochs.At(base)
 		if epoch < 0 {
-			epoch = r.epochs.at(next - 1) // the log start lies in the batch
+			epoch = r.epochs.At(next - 1) // the log start lies in the batch
 		}
 		if scanner.LeaderEpoch() != epoch {
 			return damage(scanner.Position(), fmt.Sprintf("its leader epoch is %d, the cache tells %d", scanner.LeaderEpoch(), epoch))

@@ -19,10 +19,10 @@ type recovery struct {
 	// snapshots are the offsets of the snapshot files, in their order.
 	snapshots []int64
 	// checkpoint is what the checkpoint of the epochs tells; intact is false if it is missing or damaged.
-	checkpoint epochCache
+	checkpoint Epochs
 	intact     bool
 	// runs are the epochs of the batches that were read, and odd is how many of those the checkpoint contradicts.
-	runs epochCache
+	runs Epochs
 	odd  int
 	// gap is the last batch that was read, if offsets are missing before it.
 	gap *gapBatch
@@ -117,7 +117,7 @@ func (r *recovery) readCheckpoint() error {
 	r.checkpoint, err = decodeEpochs(b)
 	r.intact, r.l.kept = err == nil, r.checkpoint
 	if err != nil {
-		r.l.kept = epochCache{{Epoch: -1}} // no checkpoint is that, so the file is written anew
+		r.l.kept = Epochs{{Epoch: -1}} // no checkpoint is that, so the file is written anew
 		r.l.cfg.Logger.Warn("the checkpoint of the leader epochs is damaged and made anew", "dir", r.l.cfg.Dir, "err", err)
 	}
 	return nil
@@ -213,8 +213,8 @@ func (r *recovery) wrong(s *segment, h *batch.Header, raw []byte, expected int64
 		return notAbove
 	case !s.fits(h.LastOffset()):
 		return fmt.Sprintf("its last offset %d is too far from the segment's base", h.LastOffset())
-	case h.LeaderEpoch < r.runs.latest() && (!r.intact || r.told(h) != h.LeaderEpoch):
-		return fmt.Sprintf("its leader epoch %d follows %d", h.LeaderEpoch, r.runs.latest())
+	case h.LeaderEpoch < r.runs.Latest() && (!r.intact || r.told(h) != h.LeaderEpoch):
+		return fmt.Sprintf("its leader epoch %d follows %d", h.LeaderEpoch, r.runs.Latest())
 	}
 	if err := batch.VerifyCRC(raw); err != nil {
 		return reasonOf(err)
@@ -227,7 +227,7 @@ func (r *recovery) note(b found) {
 	if b.LeaderEpoch < 0 {
 		return // written before there were leader epochs
 	}
-	r.runs = r.runs.assign(b.LeaderEpoch, b.BaseOffset)
+	r.runs = r.runs.Assign(b.LeaderEpoch, b.BaseOffset)
 	if !r.intact {
 		return
 	}
@@ -239,10 +239,10 @@ func (r *recovery) note(b found) {
 
 // told returns the epoch that the checkpoint tells of a batch, -1 if it tells none.
 func (r *recovery) told(h *batch.Header) int32 {
-	if epoch := r.checkpoint.at(h.BaseOffset); epoch >= 0 {
+	if epoch := r.checkpoint.At(h.BaseOffset); epoch >= 0 {
 		return epoch
 	}
-	return r.checkpoint.at(h.LastOffset())
+	return r.checkpoint.At(h.LastOffset())
 }
 
 // clearIndexes empties the indexes of a segment, or makes them.
@@ -404,7 +404,7 @@ func (r *recovery) cutAt(i int, at int64) error {
 		return err
 	}
 	s.size = at
-	r.odd, r.gap, r.runs, r.state = 0, nil, r.runs.truncateFromEnd(s.base), nil
+	r.odd, r.gap, r.runs, r.state = 0, nil, r.runs.TruncateFromEnd(s.base), nil
 	_, err := r.recover(i, true)
 	return err
 }
@@ -416,7 +416,7 @@ func (r *recovery) dropBelowStart() error {
 	}
 	r.log("it ends below the log start", r.l.cfg.LogStart, r.l.end)
 	r.runs, r.state = nil, nil
-	r.checkpoint = r.checkpoint[len(r.checkpoint.truncateFromEnd(r.l.cfg.LogStart)):] // what tells of deleted records (R5)
+	r.checkpoint = r.checkpoint[len(r.checkpoint.TruncateFromEnd(r.l.cfg.LogStart)):] // what tells of deleted records (R5)
 	r.l.end = 0
 	for _, offset := range slices.Clone(r.snapshots) {
 		if err := r.dropSnapshot(offset); err != nil {
@@ -451,24 +451,24 @@ func (r *recovery) settleEpochs() error {
 			// Where a single batch contradicts the checkpoint, which was synced before it was written, nobody knows which
 			// of the two is damaged: both stay, and who reads the batch is told. What lies below the first entry is taken
 			// from the batches.
-			early := r.runs.truncateFromEnd(cache[0].Start)
-			if early.latest() == cache[0].Epoch {
+			early := r.runs.TruncateFromEnd(cache[0].Start)
+			if early.Latest() == cache[0].Epoch {
 				cache = cache[1:]
 			}
 			cache = append(slices.Clip(early), cache...)
 		}
 	}
-	l.epoch = cache.latest()
+	l.epoch = cache.Latest()
 	if l.below, err = r.epochBelow(cache); err != nil {
 		return err
 	}
-	return l.keepEpochs(cache.truncateFromStart(l.start).truncateFromEnd(l.end), nothing)
+	return l.keepEpochs(cache.TruncateFromStart(l.start).TruncateFromEnd(l.end), nothing)
 }
 
 // epochBelow returns the epoch of the last record that was deleted below the log start (R5): of its batch, if that is
 // there, else what the cache tells of the first that is left, or of an epoch that was led without a record. That may be a
 // later epoch: a leader that never had it lets this log, which is empty then, begin anew, and nothing is lost by that.
-func (r *recovery) epochBelow(c epochCache) (int32, error) {
+func (r *recovery) epochBelow(c Epochs) (int32, error) {
 	l := r.l
 	if l.start == 0 {
 		return -1, nil
@@ -483,12 +483,12 @@ func (r *recovery) epochBelow(c epochCache) (int32, error) {
 			return -1, err
 		}
 	}
-	return c.at(l.start), nil
+	return c.At(l.start), nil
 }
 
 // contradicted tells whether a batch at which the checkpoint says that an epoch begins, or the one before it, says
 // otherwise. It is a look at two batches for each epoch.
-func (r *recovery) contradicted(c epochCache) (bool, error) {
+func (r *recovery) contradicted(c Epochs) (bool, error) {
 	l := r.l
 	if l.end > l.start && (len(c) == 0 || c[0].Start > l.start) {
 		return true, nil
@@ -511,7 +511,7 @@ func (r *recovery) contradicted(c epochCache) (bool, error) {
 			if err != nil {
 				return false, err
 			}
-			if h.LeaderEpoch >= 0 && h.BaseOffset >= c[0].Start && c.at(h.BaseOffset) != h.LeaderEpoch {
+			if h.LeaderEpoch >= 0 && h.BaseOffset >= c[0].Start && c.At(h.BaseOffset) != h.LeaderEpoch {
 				return true, nil
 			}
 		}

@@ -27,8 +27,8 @@ func (l *Log) deleteRecords(offset int64) (moved bool, err error) {
 	if offset <= l.start {
 		return false, nil
 	}
-	below := l.epochs.at(offset - 1)
-	err = l.keepEpochs(l.epochs.truncateFromStart(offset), func() {
+	below := l.epochs.At(offset - 1)
+	err = l.keepEpochs(l.epochs.TruncateFromStart(offset), func() {
 		l.start, l.below = offset, below
 		l.highWatermark = max(l.highWatermark, offset)
 		l.producers.replicated(l.highWatermark)

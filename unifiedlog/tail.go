@@ -172,7 +172,7 @@ func (t *Tail) drop(bases []int64) error {
 	l.mu.Lock()
 	l.segments, l.start = left, left[0].base
 	l.end = max(end, l.start)
-	l.epochs = l.epochs.truncateFromEnd(l.end).truncateFromStart(l.start)
+	l.epochs = l.epochs.TruncateFromEnd(l.end).TruncateFromStart(l.start)
 	l.generation++
 	l.mu.Unlock()
 	for _, s := range keep {
@@ -214,12 +214,12 @@ func (t *Tail) extend(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if h.BaseOffset < max(l.end, s.base) || !s.fits(h.LastOffset()) || h.LeaderEpoch < l.epochs.latest() || batch.VerifyCRC(raw) != nil {
+		if h.BaseOffset < max(l.end, s.base) || !s.fits(h.LastOffset()) || h.LeaderEpoch < l.epochs.Latest() || batch.VerifyCRC(raw) != nil {
 			return nil
 		}
 		l.mu.Lock()
 		if h.LeaderEpoch >= 0 {
-			l.epochs = l.epochs.assign(h.LeaderEpoch, h.BaseOffset)
+			l.epochs = l.epochs.Assign(h.LeaderEpoch, h.BaseOffset)
 		}
 		t.last = found{h, at}
 		s.note(&h, at, DefaultIndexIntervalBytes)

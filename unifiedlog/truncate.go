@@ -28,9 +28,9 @@ func (l *Log) TruncateTo(offset int64) (end int64, err error) {
 // from tiered storage knows them.
 func (l *Log) TruncateFullyAndStartAt(offset int64, epochs ...EpochStart) error {
 	_, err := l.truncating(func() error {
-		cache := epochCache{}
+		cache := Epochs{}
 		for _, e := range epochs {
-			cache = cache.assign(e.Epoch, e.Start)
+			cache = cache.Assign(e.Epoch, e.Start)
 		}
 		return l.truncateFully(max(offset, 0), cache)
 	})
@@ -61,7 +61,7 @@ func (l *Log) truncateTo(offset int64) error {
 			return err
 		}
 	}
-	return l.keepEpochs(l.epochs.truncateFromEnd(l.end), nothing)
+	return l.keepEpochs(l.epochs.TruncateFromEnd(l.end), nothing)
 }
 
 // cut drops the batches that end at offset or above. offset lies in the log.
@@ -218,7 +218,7 @@ func (l *Log) reindexed(s *segment) (segment, error) {
 }
 
 // truncateFully drops everything, and makes cache the leader epoch cache.
-func (l *Log) truncateFully(offset int64, cache epochCache) error {
+func (l *Log) truncateFully(offset int64, cache Epochs) error {
 	for len(l.segments) > 1 {
 		if err := l.dropLast(); err != nil {
 			return err
