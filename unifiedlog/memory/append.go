@@ -46,7 +46,7 @@ func (l *Log) Append(ctx context.Context, epoch int32, batches []byte) (first, l
 		last = base + int64(header.LastOffsetDelta)
 		stored := l.store.add(base, last, scanner.Bytes())
 		batch.Assign(stored, base, epoch)
-		l.epochs.assign(epoch, base)
+		l.epochs = l.epochs.Assign(epoch, base)
 		l.end = last + 1
 	}
 	return first, last, nil
@@ -125,7 +125,7 @@ func verify(batches []byte) error {
 
 // appendChecked appends verified batches as they are, after it has checked their order.
 func (l *Log) appendChecked(newest int32, batches []byte) error {
-	end, epoch := l.end, l.epochs.at(l.end-1)
+	end, epoch := l.end, l.epochs.At(l.end-1)
 	scanner := batch.NewScanner(batches)
 	for scanner.Next() {
 		header := scanner.Header()
@@ -147,7 +147,7 @@ func (l *Log) appendChecked(newest int32, batches []byte) error {
 	for scanner.Next() {
 		header := scanner.Header()
 		l.store.add(header.BaseOffset, header.LastOffset(), scanner.Bytes())
-		l.epochs.assign(header.LeaderEpoch, header.BaseOffset)
+		l.epochs = l.epochs.Assign(header.LeaderEpoch, header.BaseOffset)
 		l.end = header.NextOffset()
 	}
 	return nil

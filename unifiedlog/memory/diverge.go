@@ -2,12 +2,6 @@ package memory
 
 import "fmt"
 
-// EpochEnd is a leader epoch and the offset at which it ended.
-type EpochEnd struct {
-	Epoch int32
-	End   int64
-}
-
 // EndOffsetForEpoch answers Kafka's OffsetsForLeaderEpoch: the largest epoch of the log that is not above the one asked
 // for, and the offset at which it ended (the log's end for the newest). Below every epoch known, the answer is the epoch
 // asked for and the start of the first known one. Both fields are -1 if the epoch is above every epoch known, or none is
@@ -15,7 +9,7 @@ type EpochEnd struct {
 func (l *Log) EndOffsetForEpoch(epoch int32) EpochEnd {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
-	return l.epochs.endOffset(epoch, l.end)
+	return l.epochs.EndOffset(epoch, l.end)
 }
 
 // CheckFetch is the check that a leader makes of every replica fetch (B3): it returns where the follower's log parts
@@ -26,12 +20,12 @@ func (l *Log) CheckFetch(offset int64, lastEpoch int32) (*EpochEnd, error) {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
 	if lastEpoch >= 0 {
-		ended := l.epochs.endOffset(lastEpoch, l.end)
-		if ended.Epoch < 0 {
+		diverging, known := l.epochs.Diverging(offset, lastEpoch, l.end)
+		if !known {
 			return nil, fmt.Errorf("%w: epoch %d is above every epoch known", ErrOutOfRange, lastEpoch)
 		}
-		if ended.Epoch < lastEpoch || ended.End < offset {
-			return &ended, nil
+		if diverging != nil {
+			return diverging, nil
 		}
 	}
 	if offset < l.start || offset > l.end {
@@ -46,16 +40,7 @@ func (l *Log) CheckFetch(offset int64, lastEpoch int32) (*EpochEnd, error) {
 func (l *Log) TruncateDiverging(leader EpochEnd) int64 {
 	l.mu.Lock()
 	before := l.end
-	to := min(leader.End, l.end)
-	if leader.Epoch >= 0 {
-		if own := l.epochs.endOffset(leader.Epoch, l.end); own.Epoch >= 0 {
-			if own.Epoch != leader.Epoch {
-				to = min(own.End, l.end)
-			} else {
-				to = min(own.End, to)
-			}
-		}
-	}
+	to := l.epochs.TruncationPoint(leader, l.end)
 	if l.start == l.end && l.below > leader.Epoch {
 		to = 0 // the log has no record to keep, and the leader none of the epoch that it ended in: begin anew
 	}

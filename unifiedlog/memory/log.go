@@ -8,6 +8,7 @@ import (
 
 	"github.com/walhop/walhop/follower"
 	"github.com/walhop/walhop/leader"
+	"github.com/walhop/walhop/unifiedlog"
 )
 
 var (
@@ -31,7 +32,7 @@ type Log struct {
 
 	mu     sync.RWMutex
 	store  store
-	epochs epochCache
+	epochs unifiedlog.Epochs
 	start  int64 // log start offset
 	// below is the epoch of the last record that was deleted below start, -1 if it is not known.
 	below int32
@@ -75,7 +76,7 @@ func (l *Log) Start() int64 {
 func (l *Log) End() (logEndOffset int64, lastEpoch int32) {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
-	if lastEpoch = l.epochs.at(l.end - 1); lastEpoch < 0 && l.end == l.start {
+	if lastEpoch = l.epochs.At(l.end - 1); lastEpoch < 0 && l.end == l.start {
 		lastEpoch = l.below
 	}
 	return l.end, lastEpoch
@@ -107,17 +108,17 @@ func (l *Log) Lead(epoch int32) (epochStart int64, err error) {
 
 func (l *Log) lead(epoch int32) (int64, error) {
 	if l.role == leading && epoch == l.epoch {
-		if start, ok := l.epochs.start(epoch); ok {
+		if start, ok := l.epochs.StartOf(epoch); ok {
 			return start, nil
 		}
 		return l.end, nil
 	}
 	// The log may hold batches of an epoch that it was never told to lead: AppendRaw put them there.
-	if used := max(l.epoch, l.epochs.latest()); epoch <= used {
+	if used := max(l.epoch, l.epochs.Latest()); epoch <= used {
 		return -1, fmt.Errorf("%w: %d after %d", ErrEpochUsed, epoch, used) // no offset (Jepsen on Bufstream 0.1.0)
 	}
 	l.role, l.epoch = leading, epoch
-	l.epochs.assign(epoch, l.end)
+	l.epochs = l.epochs.Assign(epoch, l.end)
 	return l.end, nil
 }
 
@@ -145,7 +146,7 @@ func (l *Log) Epochs() []EpochStart {
 func (l *Log) EpochStart(epoch int32) (start int64, ok bool) {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
-	return l.epochs.start(epoch)
+	return l.epochs.StartOf(epoch)
 }
 
 // unlockMoved releases the lock and tells that the end or the start has moved.

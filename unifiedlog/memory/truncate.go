@@ -34,7 +34,7 @@ func (l *Log) truncateTo(offset int64) {
 		l.end = offset
 		l.flushed = min(l.flushed, offset)
 	}
-	l.epochs.truncateFromEnd(l.end)
+	l.epochs = l.epochs.TruncateFromEnd(l.end)
 }
 
 // TruncateFullyAndStartAt drops everything; the log is empty and starts and ends at offset. The leader epoch cache is
@@ -43,7 +43,7 @@ func (l *Log) TruncateFullyAndStartAt(offset int64, epochs ...EpochStart) {
 	l.mu.Lock()
 	l.truncateFully(max(offset, 0))
 	for _, e := range epochs {
-		l.epochs.assign(e.Epoch, e.Start)
+		l.epochs = l.epochs.Assign(e.Epoch, e.Start)
 	}
 	l.unlockMoved(true)
 }
@@ -66,9 +66,9 @@ func (l *Log) DeleteRecords(offset int64) error {
 	}
 	moved := offset > l.start
 	if moved {
-		l.start, l.below = offset, l.epochs.at(offset-1)
+		l.start, l.below = offset, l.epochs.At(offset-1)
 		l.store.dropBelow(offset)
-		l.epochs.truncateFromStart(offset)
+		l.epochs = l.epochs.TruncateFromStart(offset)
 	}
 	l.unlockMoved(moved)
 	return nil
