@@ -135,7 +135,8 @@ var contractTests = map[string]func(*testing.T, contract.Kind){
 	"PurgedLogIsChecked":               contract.PurgedLogIsChecked,
 }
 
-// The log on disk does what the log in memory does.
+// The log on disk does what the log in memory does: KAFKA-10706, KAFKA-15695, aiven/inkless#666, Jepsen on Bufstream 0.1.0, and
+// the histories C3, C5, R5, R8 among it.
 func TestContract(t *testing.T) {
 	for name, kind := range kinds() {
 		for test, run := range contractTests {
