@@ -216,3 +216,17 @@ func (cfg clusterConfig) start(t *testing.T) (*cluster, *plainClient) {
 	client.mustProduce("t", acksAll, "first")
 	return c, client
 }
+
+// moveLeader makes another replica in sync the leader, as an operator may.
+func moveLeader(c *cluster, topic string, n int, to int32) error {
+	return c.controller.update(func(m *image) error {
+		a := &m.Topics[topic].Partitions[n]
+		if !contains(a.ISR, to) || a.Leader == to {
+			return errStaleRequest
+		}
+		a.Leader = to
+		a.Epoch++
+		a.Version++
+		return nil
+	})
+}

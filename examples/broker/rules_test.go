@@ -9,7 +9,9 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/walhop/walhop/follower"
 	"github.com/walhop/walhop/replica"
+	"github.com/walhop/walhop/unifiedlog"
 	"github.com/walhop/walhop/walstorage"
 	"github.com/walhop/walhop/walstorage/segment"
 )
@@ -60,26 +62,31 @@ func TestSteadyLoadKeepsTheISR(t *testing.T) {
 	})
 }
 
-// B2: given a follower that was away, when it comes back under a steady load over a slow store, then it joins the ISR again.
-// The high watermark waits for it, or it would run ahead of it for ever.
+// B2: given followers that were away while the leader alone was in sync, when they come back under a steady load over a slow
+// store, then they join the ISR again. The high watermark waits for them, or it would run ahead of them for ever.
 func TestRejoinUnderLoad(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const roundTrip = 10 * time.Millisecond
-		c, client := inBubble(t, roundTrip/2, slow(60*time.Millisecond, 40*time.Millisecond, nil)).start(t)
+		cfg := inBubble(t, roundTrip/2, slow(60*time.Millisecond, 40*time.Millisecond, nil))
+		cfg.minISR = 1
+		c, client := cfg.start(t)
 		defer c.close()
 		defer client.close()
 		a := c.controller.current().Topics["t"].Partitions[0]
-		away := a.Replicas[1]
-		require.NotEqual(t, a.Leader, away)
-		require.NoError(t, c.kill(away))
-		awaitISR(t, c, "t", 2)
+		away := without(a.Replicas, a.Leader)
+		for _, id := range away {
+			require.NoError(t, c.kill(id))
+		}
 		load := func(d time.Duration) {
 			for begun := time.Now(); time.Since(begun) < d; {
 				require.Equal(t, codeNone, client.produce("t", acksOne, "x").ErrorCode)
 			}
 		}
 		load(time.Second)
-		require.NoError(t, c.start(t.Context(), away))
+		require.Len(t, c.controller.current().Topics["t"].Partitions[0].ISR, 1)
+		for _, id := range away {
+			require.NoError(t, c.start(t.Context(), id))
+		}
 		load(5 * time.Second)
 		require.Len(t, c.controller.current().Topics["t"].Partitions[0].ISR, 3)
 		require.Equal(t, a.Leader, c.controller.current().Topics["t"].Partitions[0].Leader)
@@ -258,5 +265,70 @@ func TestEpochsAreNeverUsedTwice(t *testing.T) {
 		require.NoError(t, err)
 		require.NotEqual(t, old, created.ID)
 		require.Zero(t, client.mustProduce("t", acksAll, "x"))
+	})
+}
+
+// B5: given a leader, when another broker is made leader while it lives, then whatever the two did with their logs before
+// has ended before they do something else.
+func TestRolesEndBeforeOthersBegin(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, client := inBubble(t, 0, nil).start(t)
+		defer c.close()
+		defer client.close()
+		topic := c.controller.current().Topics["t"]
+		from := topic.Partitions[0].Leader
+		to := without(topic.Partitions[0].ISR, from)[0]
+		key := segment.PartitionKey{TopicID: topic.ID}
+		old, next := c.broker(from).partition(key), c.broker(to).partition(key)
+		followed := next.following
+		require.Equal(t, 1, c.broker(from).uploader.Stats().Partitions)
+		before, _ := old.log.End()
+
+		require.NoError(t, moveLeader(c, "t", 0, to))
+		require.Equal(t, before, client.mustProduce("t", acksAll, "x"))
+		require.Equal(t, follower.Stopped, followed.State().Kind)
+		require.Zero(t, c.broker(from).uploader.Stats().Partitions)
+		require.Equal(t, 1, c.broker(to).uploader.Stats().Partitions)
+		require.Nil(t, next.following)
+		require.Nil(t, old.leadership)
+		// What the old leader had not answered yet, it will never acknowledge.
+		done, code := old.acknowledged(0, before)
+		require.True(t, done)
+		require.Equal(t, codeNotLeaderOrFollower, code)
+		done, code = next.acknowledged(0, before)
+		require.True(t, done)
+		require.Equal(t, codeNotLeaderOrFollower, code, "not even where it leads again, in another epoch")
+		_, err := old.log.AppendAsLeader(t.Context(), 0, batchNow("late"))
+		require.ErrorIs(t, err, unifiedlog.ErrNotLeader)
+	})
+}
+
+// KIP-497: given a replica that the controller is being asked to count as in sync, then the high watermark waits for it,
+// since the controller may have done so already.
+func TestHighWatermarkWaitsForJoiners(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg := inBubble(t, 0, nil)
+		cfg.minISR = 1
+		c, client := cfg.start(t)
+		defer c.close()
+		defer client.close()
+		topic := c.controller.current().Topics["t"]
+		a := topic.Partitions[0]
+		for _, id := range without(a.Replicas, a.Leader) {
+			require.NoError(t, c.kill(id))
+		}
+		p := c.broker(a.Leader).partition(segment.PartitionKey{TopicID: topic.ID})
+		offset := client.mustProduce("t", acksAll, "x")
+		require.Equal(t, offset+1, p.log.HighWatermark())
+		for _, joining := range []bool{true, false} {
+			p.mu.Lock()
+			p.joining = nil
+			if joining {
+				p.joining = without(a.Replicas, a.Leader)
+			}
+			p.mu.Unlock()
+			offset = client.mustProduce("t", acksOne, "x")
+			require.Equal(t, joining, p.log.HighWatermark() <= offset)
+		}
 	})
 }
