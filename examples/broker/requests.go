@@ -90,7 +90,7 @@ func (b *broker) answerAtOnce(ctx context.Context, request kmsg.Request) (kmsg.R
 // which it goes on with an older one.
 func answerAPIVersions(f *frame, versions []kmsg.ApiVersionsResponseApiKey, known bool) (kmsg.Response, error) {
 	response := kmsg.NewPtrApiVersionsResponse()
-	response.ApiKeys = versions
+	response.ApiKeys = announce(versions)
 	if !known {
 		response.ErrorCode = codeUnsupportedVersion
 		return response, nil
@@ -100,6 +100,17 @@ func answerAPIVersions(f *frame, versions []kmsg.ApiVersionsResponseApiKey, know
 	}
 	response.SetVersion(f.version)
 	return response, nil
+}
+
+// announce is what clients are told of the versions: that Produce begins with 0, as Kafka tells them (KAFKA-18659). kcat and
+// others compress nothing unless they see that (confluentinc/librdkafka#4956), and then use the newest.
+func announce(versions []kmsg.ApiVersionsResponseApiKey) []kmsg.ApiVersionsResponseApiKey {
+	for i := range versions {
+		if versions[i].ApiKey == kmsg.Produce.Int16() {
+			versions[i].MinVersion = 0
+		}
+	}
+	return versions
 }
 
 // respond makes the answer that belongs to a request.
