@@ -70,7 +70,7 @@ func publish(tb testing.TB, log *kafkalog.Log, events ...*metadata.Event) {
 // next returns what comes next.
 func next(tb testing.TB, sub metadata.Subscription) metadata.Item {
 	tb.Helper()
-	ctx, cancel := context.WithTimeout(tb.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(tb.Context(), 30*time.Second)
 	defer cancel()
 	item, err := sub.Next(ctx)
 	require.NoError(tb, err)

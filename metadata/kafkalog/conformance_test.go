@@ -45,9 +45,7 @@ func TestConformance(t *testing.T) {
 			return true
 		},
 		Unknown: func(tb testing.TB, topic string, broker int32, epoch int64, stored bool) metadata.Log {
-			c := cfg(topic, broker, epoch)
-			c.PublishTimeout = 100 * time.Millisecond
-			log, err := kafkalog.Open(tb.Context(), c)
+			log, err := kafkalog.Open(tb.Context(), cfg(topic, broker, epoch))
 			require.NoError(tb, err)
 			fault := kerr.UnknownServerError // and nothing is stored
 			if stored {
@@ -74,6 +72,8 @@ func (u *unsure) Publish(ctx context.Context, events ...*metadata.Event) (stored
 	u.once.Do(func() {
 		unanswered := u.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: u.topic, Err: u.fault, Count: -1})
 		defer unanswered.Remove()
+		ctx, cancel := context.WithTimeout(ctx, patience)
+		defer cancel()
 		stored, err = u.Log.Publish(ctx, events...)
 		events = nil
 	})
@@ -118,7 +118,7 @@ func readAll(tb testing.TB, cfg kafkalog.Config, broker int32) (events []*metada
 	client, err := kgo.NewClient(kgo.SeedBrokers(cfg.Seeds...), kgo.ConsumeTopics(cfg.Topic), kgo.FetchMaxWait(50*time.Millisecond))
 	require.NoError(tb, err)
 	defer client.Close()
-	for ctx, cancel := context.WithTimeout(tb.Context(), 10*time.Second); ; {
+	for ctx, cancel := context.WithTimeout(tb.Context(), 30*time.Second); ; {
 		defer cancel()
 		fetches := client.PollFetches(ctx)
 		require.NoError(tb, fetches.Err())

@@ -31,7 +31,7 @@ import (
 func wantRefused(t *testing.T, cfg kafkalog.Config, kind error, words ...string) {
 	t.Helper()
 	ignore := goleak.IgnoreCurrent()
-	cfg.OpenTimeout = 300 * time.Millisecond
+	cfg.OpenTimeout = patience
 	begun := time.Now()
 	log, err := kafkalog.Open(t.Context(), cfg)
 	took := time.Since(begun)
@@ -42,7 +42,7 @@ func wantRefused(t *testing.T, cfg kafkalog.Config, kind error, words ...string)
 	}
 	require.NotContains(t, err.Error(), configtest.Secret)
 	require.NotErrorIs(t, err, context.DeadlineExceeded, "only the caller's own end is an error of the context")
-	require.Less(t, took, 5*time.Second)
+	require.Less(t, took, patience+5*time.Second)
 	goleak.VerifyNone(t, ignore)
 }
 

@@ -3,7 +3,6 @@ package kafkalog_test
 import (
 	"context"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -71,7 +70,7 @@ func TestTakenOverAfterAnUnknownOutcome(t *testing.T) {
 	cluster := newCluster(t)
 	network := &lossy{key: int16(kmsg.Produce)}
 	cfg := config(cluster, 1, 4)
-	cfg.PublishTimeout = 400 * time.Millisecond
+	cfg.PublishTimeout = patience
 	cfg.Opts = []kgo.Opt{kgo.Dialer(network.dial)}
 	older := open(t, cfg)
 	sub := subscribe(t, open(t, config(cluster, 2, 0)))

@@ -47,7 +47,7 @@ func TestPrefixOfSeveralBatches(t *testing.T) {
 	t.Parallel()
 	cluster := newCluster(t)
 	cfg := config(cluster, 1, 0)
-	cfg.PublishTimeout = time.Second
+	cfg.PublishTimeout = 2 * patience
 	log := open(t, cfg)
 	publish(t, log, event(1, 0, 0))
 	sub := subscribe(t, log)
@@ -181,7 +181,7 @@ func TestUnknownOutcome(t *testing.T) {
 			network := &lossy{key: int16(kmsg.Produce)}
 			cfg := config(cluster, 1, 0)
 			cfg.Opts = []kgo.Opt{kgo.Dialer(network.dial)}
-			cfg.PublishTimeout = 150 * time.Millisecond
+			cfg.PublishTimeout = patience
 			log := open(t, cfg)
 			sub := subscribe(t, open(t, config(cluster, 2, 0)))
 			publish(t, log, event(1, 0, 0))
