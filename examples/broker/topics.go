@@ -115,6 +115,7 @@ func (b *broker) answerCreateTopics(request *kmsg.CreateTopicsRequest) kmsg.Resp
 		if topic.ErrorCode = code; says != "" {
 			topic.ErrorMessage = &says
 		}
+		topic.Configs = []kmsg.CreateTopicsResponseTopicConfig{} // at null Kafka's own client fails
 		if t != nil {
 			topic.TopicID, topic.NumPartitions, topic.ReplicationFactor = t.ID, int32(len(t.Partitions)), int16(len(t.Partitions[0].Replicas))
 		}
