@@ -26,8 +26,10 @@ type blackhole struct {
 
 func (b *blackhole) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	if b.address.Load() == address {
+		ctx, cancel := context.WithTimeout(ctx, 5*time.Second) // as the client's own dialer does
+		defer cancel()
 		<-ctx.Done()
-		return nil, ctx.Err()
+		return nil, &net.OpError{Op: "dial", Net: network, Err: ctx.Err()}
 	}
 	conn, err := b.inner(ctx, network, address)
 	if err != nil {
