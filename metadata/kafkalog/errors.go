@@ -53,6 +53,16 @@ func isUnreachable(err error) bool {
 	return errors.As(err, &network) || errors.As(err, &first) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, net.ErrClosed)
 }
 
+// telling returns which of two errors says more about why attempts fail: the later one, unless that is only that the time
+// was up.
+func telling(earlier, later error) error {
+	var network net.Error
+	if earlier != nil && (errors.Is(later, context.DeadlineExceeded) || errors.As(later, &network) && network.Timeout()) {
+		return earlier
+	}
+	return later
+}
+
 // isPassing tells whether a request may succeed in a while.
 func isPassing(err error) bool { return errors.Is(err, ErrUnreachable) || kerr.IsRetriable(err) }
 

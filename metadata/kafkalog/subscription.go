@@ -70,16 +70,14 @@ func newReading(offset int64) *reading {
 func newSubscription(ctx context.Context, l *Log, from metadata.Position) (*subscription, error) {
 	s := &subscription{log: l, closed: make(chan struct{}), partitions: make(map[int32]*reading), events: make(map[int32]*metadata.Event)}
 	var pause pauses
-	var last error // which says more than that the time was up
+	var last error
 	for {
 		offsets, topic, err := begin(ctx, l, from)
 		if err == nil {
 			s.topic = topic
 			return s, s.start(offsets)
 		}
-		if last == nil || ctx.Err() == nil {
-			last = err
-		}
+		last = telling(last, err)
 		if !again(err) || pause.wait(ctx) != nil {
 			return nil, last
 		}

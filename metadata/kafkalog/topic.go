@@ -41,7 +41,7 @@ func (p *pauses) wait(ctx context.Context) error {
 func reach(ctx context.Context, client *kgo.Client) error {
 	const doing, needs = "asking for its brokers", "a connection"
 	var pause pauses
-	var last error // which says more than that the time was up
+	var last error
 	for {
 		err := client.Ping(ctx)
 		if err == nil {
@@ -51,9 +51,7 @@ func reach(ctx context.Context, client *kgo.Client) error {
 		if !errors.Is(err, ErrUnreachable) && !errors.Is(err, ErrAuthentication) && !errors.Is(err, ErrAuthorization) {
 			err = fmt.Errorf("%w: %w", ErrUnreachable, err) // TLS has failed, say
 		}
-		if last == nil || ctx.Err() == nil {
-			last = err
-		}
+		last = telling(last, err)
 		if errors.Is(err, ErrAuthentication) || errors.Is(err, ErrAuthorization) || pause.wait(ctx) != nil {
 			return last
 		}

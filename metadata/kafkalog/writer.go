@@ -98,16 +98,14 @@ func (w *writer) sendAll(ctx context.Context, batches []batch, stored *int, size
 // batch is stored.
 func (w *writer) send(ctx context.Context, b batch) error {
 	var pause pauses
-	var last error  // of an attempt, not of the context
+	var last error
 	unsure := false // an attempt of this batch may be stored, or land later
 	for {
 		err := w.attempt(ctx, b, &unsure)
 		if err == nil {
 			return nil
 		}
-		if ctx.Err() == nil || last == nil {
-			last = err
-		}
+		last = telling(last, err)
 		if again(err) && pause.wait(ctx) == nil {
 			continue
 		}
