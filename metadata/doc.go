@@ -7,8 +7,8 @@
 // the log is needed for safety: a follower trusts the leader epoch alone (F1) and verifies what it fetches (F3), and
 // whoever lacks something falls back to an ordinary fetch.
 //
-// The logs are memlog, in memory, for tests, and filelog, files on a shared filesystem, the embedded default. Who writes
-// another one, on a topic of a Kafka cluster say, uses [Sequencer] to tell gaps and duplicates, [CheckWriter] and
+// The logs are memlog, in memory, for tests, filelog, files on a shared filesystem, the embedded default, and kafkalog, a
+// topic on a Kafka cluster. Who writes another one uses [Sequencer] to tell gaps and duplicates, [CheckWriter] and
 // [Event.AppendVersion] on the way in and [Event.UnmarshalBinary] on the way out, and proves it with package
 // conformance.
 package metadata

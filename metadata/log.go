@@ -8,8 +8,9 @@ import (
 )
 
 // Log is the metadata topic: it carries one event per segment from each leader to every follower. Implementations are
-// memlog (the reference, in memory) and filelog (files on a shared filesystem); package conformance proves any. No method
-// will ever be added to this interface.
+// memlog (the reference, in memory), filelog (files on a shared filesystem) and kafkalog (a topic on a Kafka cluster);
+// package conformance proves any. No method will ever be added to this interface. A log that takes no event of
+// [MaxEventBytes] tells its own limit by a method MaxEventBytes() int, which leader.New heeds (L8).
 type Log interface {
 	// Publish appends events in order and returns how many are durably stored: a prefix. err says why the rest is not:
 	// [ErrFenced], [ErrInvalid] and [ErrClosed] mean that the event after the prefix is certainly not stored;

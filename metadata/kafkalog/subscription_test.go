@@ -14,6 +14,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/walhop/walhop/metadata"
+	"github.com/walhop/walhop/metadata/internal/testevent"
 	"github.com/walhop/walhop/metadata/kafkalog"
 )
 
@@ -382,20 +383,30 @@ func TestRestartWithAnEmptyConsumer(t *testing.T) {
 		publish(t, two, event(2, 0, i))
 	}
 	replay := subscribeFrom(t, open(t, config(cluster, 3, 0)), begun)
-	require.Equal(t, sequences(t, live, 60), sequences(t, replay, 60))
+	require.Equal(t, filled(t, live, 60), filled(t, replay, 60))
 }
 
-// sequences reads so many events and returns their sequences by broker.
-func sequences(tb testing.TB, sub metadata.Subscription, n int) map[int32][]int64 {
+// filled fills a Store with so many events, and returns what it says of a partition that both brokers have led.
+func filled(tb testing.TB, sub metadata.Subscription, n int) (entries []metadata.Entry) {
 	tb.Helper()
-	got := make(map[int32][]int64)
+	store, err := metadata.NewStore(metadata.StoreConfig{})
+	require.NoError(tb, err)
+	partition := testevent.Partition(0, 0)
+	store.Follow(partition, 1, 1)
 	for range n {
 		item := next(tb, sub)
 		require.NotNil(tb, item.Event, "got %v", item.Gap)
-		id := item.Event.Segment.ID.BrokerID
-		got[id] = append(got[id], item.Event.Sequence)
+		store.Apply(item)
 	}
-	return got
+	for end := int64(0); ; {
+		entry, verdict := store.Next(partition, end)
+		if verdict.Outcome != metadata.Found {
+			require.Len(tb, entries, n/2)
+			return entries
+		}
+		entries = append(entries, entry)
+		end = entry.Slice.LastOffset + 1
+	}
 }
 
 // A fetch tells the reader's rack, so that a cluster with a rack-aware selector serves it from its own zone, and asks to be
