@@ -239,6 +239,9 @@ func checkReopened(t *testing.T, name string, s *story, left *crashFS) {
 func checkFiles(t *testing.T, name string, log *unifiedlog.Log, fsys *crashFS) {
 	t.Helper()
 	epoch, _ := log.Epoch()
+	for _, e := range log.Epochs() {
+		epoch = max(epoch, e.Epoch)
+	}
 	_, err := log.AppendAsLeader(t.Context(), epoch+1, batchtest.Make(0, 0, "after the crash"))
 	require.NoError(t, err, name)
 	want, err := readLog(log)

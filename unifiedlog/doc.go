@@ -41,8 +41,24 @@
 //
 // A batch's checksum covers neither its base offset nor its epoch. They are checked against the neighbours and the
 // checkpoint of the epochs, at recovery and on every read. So a changed byte anywhere in a log file is found, and never
-// returned; the exception is a base offset that was moved within a gap that compaction left. A changed byte in an index
-// costs a longer search: an entry counts if the batch that it names is there.
+// returned; the exception is a base offset that was moved within a gap that compaction left. Where a single batch and the
+// checkpoint contradict each other, both stay, and who reads the batch is told. A changed byte in an index costs a longer
+// search: an entry counts if the batch that it names is there. What is damaged below the recovery point, or after a clean
+// shutdown before the last segment, is not cut off: reads of it fail, and those of what lies behind go on.
+//
+// # What it costs
+//
+// A follower's append of 4 KiB into each of 64 partitions takes 1.1 times what the bare writes with a CRC-32C take
+// (BenchmarkFollower, medians of one run) and allocates nothing. Checking what is read takes 0.15 us per KiB, a third of
+// reading it from the page cache (BenchmarkRead). A segment has three files open, four with aborted transactions.
+//
+// # What is not here
+//
+// Log cleaning: a directory that Kafka's cleaner has been at is read as it is, gaps and all, but nothing is compacted.
+// Reading records: batches are opaque, but for the search by time in those that are not compressed, and for markers. Message
+// formats before magic 2.
+//
+// [Tail] is for the log of another process, a running Kafka broker say: it reads, and never writes.
 //
 // # Example of use
 //

@@ -185,17 +185,21 @@ func (l *Log) sequence(batches []byte, markers bool) (Appended, error) {
 		if h.ProducerID < 0 {
 			continue
 		}
+		// Most appends are of one batch, for which nothing has to be tried out.
+		alone := total == 1 && scanner.End() == len(batches)
 		p := known[h.ProducerID]
 		if p == nil {
-			if p = l.producers.producers[h.ProducerID]; p != nil {
+			if p = l.producers.producers[h.ProducerID]; p == nil {
+				p = newProducer(h.ProducerID)
+			} else if !alone {
 				p = p.clone()
-			} else {
-				p = &producer{id: h.ProducerID, epoch: -1, coordinator: -1, time: -1, txnFirst: -1}
 			}
-			if known == nil {
+			if known == nil && !alone {
 				known = map[int64]*producer{}
 			}
-			known[h.ProducerID] = p
+			if !alone {
+				known[h.ProducerID] = p
+			}
 		}
 		var err error
 		if markers {
@@ -216,8 +220,10 @@ func (l *Log) sequence(batches []byte, markers bool) (Appended, error) {
 		if err != nil {
 			return Appended{}, &BatchError{Position: scanner.Position(), BaseOffset: h.BaseOffset, Kind: err, Cause: fmt.Errorf("producer %d", h.ProducerID)}
 		}
-		s := producerState{producers: known}
-		s.follow(h, scanner.Bytes())
+		if !alone {
+			s := producerState{producers: known}
+			s.follow(h, scanner.Bytes())
+		}
 	}
 	if duplicates == 0 {
 		return Appended{}, nil

@@ -32,6 +32,11 @@ type producer struct {
 	batches     []produced
 }
 
+// newProducer returns a producer of which nothing is known.
+func newProducer(id int64) *producer {
+	return &producer{id: id, epoch: -1, coordinator: -1, time: -1, txnFirst: -1}
+}
+
 // last returns the last batch, with -1 for what is not known.
 func (p *producer) last() produced {
 	if len(p.batches) == 0 {
@@ -83,7 +88,7 @@ func (s *producerState) follow(h *batch.Header, raw []byte) (aborted abortedTxn,
 	}
 	p := s.producers[h.ProducerID]
 	if p == nil {
-		p = &producer{id: h.ProducerID, epoch: -1, coordinator: -1, time: -1, txnFirst: -1}
+		p = newProducer(h.ProducerID)
 		s.producers[h.ProducerID] = p
 	} else if p.refuses(h) != nil {
 		s.anomalies++
@@ -111,7 +116,7 @@ func (s *producerState) marker(h *batch.Header, raw []byte) (aborted abortedTxn,
 	}
 	p := s.producers[h.ProducerID]
 	if p == nil {
-		p = &producer{id: h.ProducerID, epoch: -1, coordinator: -1, time: -1, txnFirst: -1}
+		p = newProducer(h.ProducerID)
 		s.producers[h.ProducerID] = p
 	}
 	first := p.txnFirst

@@ -133,39 +133,51 @@ type reader struct {
 // next is where the batch after those that were read begins, and the offset from which on it has its own.
 func (r *reader) read(v *view, offset, at int64, dst []byte) (n int, next hint, err error) {
 	next.offset, next.at = offset, v.size
-	var h found
-	if at < 0 {
-		h, err = v.seek(offset)
-	} else if at < v.size {
-		h, err = v.header(at)
-	} else {
-		err = io.EOF
-	}
-	if err == io.EOF {
+	if at >= v.size {
 		return 0, next, nil
 	}
-	if err != nil {
-		return 0, next, err
+	first := offset // the least base that the first batch may have
+	var h batch.Header
+	var b []byte
+	if at >= 0 && len(dst) >= batch.HeaderLength {
+		b = dst[:min(int64(len(dst)), v.size-at)]
+		if err := readFull(v.file, b, at); err != nil {
+			return 0, next, err
+		}
+		if h, err = v.parse(b, at); err != nil {
+			return 0, next, err
+		}
+	} else {
+		found, err := v.find(offset, at)
+		if err == io.EOF {
+			return 0, next, nil
+		}
+		if err != nil {
+			return 0, next, err
+		}
+		if r.exact && at < 0 && found.BaseOffset < offset {
+			return 0, next, leader.ErrInsideBatch
+		}
+		if at < 0 {
+			first = found.BaseOffset // the batch may hold offset
+		}
+		h, at = found.Header, found.at
 	}
 	switch {
-	case r.exact && at < 0 && h.BaseOffset < offset:
-		return 0, next, leader.ErrInsideBatch
 	case h.NextOffset() > r.stop && h.NextOffset() <= v.next:
-		next.at = h.at
+		next.at = at
 		return 0, next, nil
 	case h.Length > len(dst):
 		return 0, next, &leader.ShortBufferError{Need: h.Length}
 	}
-	b := dst[:min(int64(len(dst)), v.size-h.at)]
-	if err := readFull(v.file, b, h.at); err != nil {
-		return 0, next, err
+	if b == nil {
+		b = dst[:min(int64(len(dst)), v.size-at)]
+		if err := readFull(v.file, b, at); err != nil {
+			return 0, next, err
+		}
 	}
-	floor := offset
-	if at < 0 {
-		floor = h.BaseOffset // the batch may hold offset
-	}
-	n, end, err := r.check(v, h.at, floor, b)
-	next.at = h.at + int64(n)
+	n, end, err := r.check(v, at, first, b)
+	next.at = at + int64(n)
 	if n > 0 {
 		next.offset = end
 	}

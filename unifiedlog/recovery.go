@@ -491,7 +491,14 @@ func (r *recovery) epochBelow(c Epochs) (int32, error) {
 func (r *recovery) contradicted(c Epochs) (bool, error) {
 	l := r.l
 	if l.end > l.start && (len(c) == 0 || c[0].Start > l.start) {
-		return true, nil
+		v := l.viewOf(floor(l.segments, l.start))
+		first, err := v.seek(l.start)
+		if err == nil && (len(c) == 0 || first.BaseOffset < c[0].Start) {
+			return true, nil
+		}
+		if err = notFound(err); err != nil {
+			return false, err
+		}
 	}
 	for _, e := range c {
 		if e.Start < l.start || e.Start >= l.end {

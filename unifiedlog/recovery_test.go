@@ -360,3 +360,40 @@ func TestFaultAtEveryStep(t *testing.T) {
 	assert.Positive(t, failed)
 	assert.Positive(t, went)
 }
+
+// A follower whose log is damaged can still truncate it, and comes to an end before the damage, from which it is filled
+// again.
+func TestTruncationOfADamagedLog(t *testing.T) {
+	files := flipLog(t)
+	for name, at := range map[string]int{"00000000000000000010.log": 8, "00000000000000000027.log": 16, "00000000000000000016.log": 7} {
+		for _, clean := range []bool{true, false} {
+			damaged := fromFiles(files)
+			damaged.names[name].data[at] ^= 0x41
+			cfg := smallConfig(damaged)
+			cfg.CleanShutdown, cfg.RecoveryPoint = clean, 34
+			log, err := unifiedlog.Open(t.Context(), cfg)
+			require.NoError(t, err)
+			_, err = readLog(log)
+			require.ErrorIs(t, err, unifiedlog.ErrCorrupt)
+			end, err := log.TruncateTo(33)
+			require.NoError(t, err)
+			if base, _ := strings.CutSuffix(name, ".log"); end == 33 {
+				end, err = log.TruncateTo(number(t, base) + 1) // the damage lies below
+				require.NoError(t, err)
+			}
+			require.NoError(t, log.AppendRaw(t.Context(), batchtest.Make(end, 9, "on")))
+			got, err := readLog(log)
+			require.NoError(t, err, name)
+			assert.True(t, bytes.HasSuffix(got, batchtest.Make(end, 9, "on")))
+			checkFiles(t, name, log, damaged)
+		}
+	}
+}
+
+func number(t *testing.T, digits string) int64 {
+	t.Helper()
+	var n int64
+	_, err := fmt.Sscanf(digits, "%020d", &n)
+	require.NoError(t, err)
+	return n
+}

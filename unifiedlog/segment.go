@@ -175,19 +175,34 @@ func (v *view) before(offset int64) (int64, error) {
 
 // header reads the header of the batch at a place.
 func (v *view) header(at int64) (found, error) {
-	damage := &DamageError{File: v.name(), Position: at, Reason: "no batch begins here"}
 	if at < 0 || at > v.size-batch.HeaderLength {
-		return found{}, damage
+		return found{}, &DamageError{File: v.name(), Position: at, Reason: noBatch}
 	}
 	var b [batch.HeaderLength]byte
 	if err := readFull(v.file, b[:], at); err != nil {
 		return found{}, err
 	}
-	h, err := batch.ParseHeader(b[:])
-	if err != nil && !errors.Is(err, batch.ErrPartial) || int64(h.Length) > v.size-at {
-		return found{}, damage
+	h, err := v.parse(b[:], at)
+	return found{h, at}, err
+}
+
+const noBatch = "no batch begins here"
+
+// parse reads the header of the batch that begins at a place with the bytes b.
+func (v *view) parse(b []byte, at int64) (batch.Header, error) {
+	h, err := batch.ParseHeader(b)
+	if err != nil && !errors.Is(err, batch.ErrPartial) || h.Length < batch.HeaderLength || int64(h.Length) > v.size-at {
+		return h, &DamageError{File: v.name(), Position: at, Reason: noBatch}
 	}
-	return found{h, at}, nil
+	return h, nil
+}
+
+// find returns the batch at a place, or, if that is -1, what seek finds.
+func (v *view) find(offset, at int64) (found, error) {
+	if at >= 0 {
+		return v.header(at)
+	}
+	return v.seek(offset)
 }
 
 // seek returns the first batch whose last offset is offset or greater, io.EOF if there is none. The headers on the way
@@ -212,6 +227,27 @@ func (v *view) seek(offset int64) (found, error) {
 			return found{h, at}, nil
 		}
 		expected = h.NextOffset()
+	}
+}
+
+// sound returns where the first damaged batch below offset begins, and the end of the batches before it.
+func (v *view) sound(offset int64) (at, end int64, err error) {
+	from, err := v.before(offset)
+	if err != nil {
+		return 0, 0, err
+	}
+	w := newWalker(v.name(), v.file, from, v.size, false)
+	at, end = from, v.base
+	for {
+		h, _, position, err := w.next()
+		var damage *DamageError
+		if err == io.EOF || errors.As(err, &damage) || err == nil && (h.BaseOffset < end || h.NextOffset() > v.next) {
+			return at, end, nil
+		}
+		if err != nil {
+			return 0, 0, err
+		}
+		at, end = position+int64(h.Length), h.NextOffset()
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 // TruncateTo drops every batch that ends at offset or above and returns the new end. A batch that contains the offset
 // goes whole, and the end is then its base offset, so that the log has no hole. Entries of the leader epoch cache that
 // begin at the new end go too, also where no bytes go (KAFKA-10706). An offset at or above the end drops no batch, one
-// below the log start everything: the log then starts there.
+// below the log start everything: the log then starts there. Where the log is damaged on the way, it ends before the damage.
 //
 // The truncation is synced, which Kafka's is not: what was dropped does not come back after a power cut. Whole segments
 // go first, the newest before the others. With an error the log may end anywhere between the offset and its old end.
@@ -70,10 +70,19 @@ func (l *Log) cut(offset int64) error {
 	v := l.viewOf(i)
 	at := v.size
 	h, err := v.seek(offset)
-	if err == nil {
+	var damage *DamageError
+	switch {
+	case err == nil:
 		// A batch that begins below the log start is kept only as long as the log needs it.
 		offset, at = min(offset, max(h.BaseOffset, l.start)), h.at
-	} else if err != io.EOF {
+	case errors.As(err, &damage):
+		// What lies behind damage is not to be reached. It goes too, and the log can be filled again from there.
+		l.cfg.Logger.Warn("the log is damaged below where it is truncated, and ends there", "dir", l.cfg.Dir, "err", err)
+		if at, offset, err = v.sound(offset); err != nil {
+			return err
+		}
+		offset = max(offset, l.start)
+	case err != io.EOF:
 		return err
 	}
 	for len(l.segments) > i+1 {
@@ -252,22 +261,25 @@ func (l *Log) truncateFully(offset int64, cache Epochs) error {
 
 // restoreProducers brings the producers to the log's end after a truncation: from the newest snapshot below it.
 func (l *Log) restoreProducers() error {
-	if len(l.producers.producers) == 0 && l.producers.end >= l.end {
-		// Nothing was known, so there is nothing to take back.
-		l.mu.Lock()
-		l.producers.end = l.end
-		l.producers.snapshot = min(l.producers.snapshot, l.end)
-		l.mu.Unlock()
-		return l.dropSnapshots(func(offset int64) bool { return offset > l.end })
-	}
 	if err := l.dropSnapshots(func(offset int64) bool { return offset > l.end }); err != nil {
 		return err
 	}
-	d, err := l.snapshots()
+	left, err := l.snapshots()
 	if err != nil {
 		return err
 	}
-	r := recovery{l: l, ctx: context.Background(), snapshots: d}
+	if len(l.producers.producers) == 0 && l.producers.end >= l.end {
+		// Nothing was known, so there is nothing to take back.
+		newest := l.start
+		if len(left) > 0 {
+			newest = left[len(left)-1]
+		}
+		l.mu.Lock()
+		l.producers.end, l.producers.snapshot = l.end, min(newest, l.end)
+		l.mu.Unlock()
+		return nil
+	}
+	r := recovery{l: l, ctx: context.Background(), snapshots: left}
 	state, err := r.stateBefore(l.end, l.end)
 	if err != nil {
 		return err
