@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"testing"
@@ -34,5 +35,35 @@ func TestProduceAndConsume(t *testing.T) {
 			next[r.Partition] += 3
 			read++
 		})
+	}
+}
+
+// Given each codec, when a client produces with it and another consumes what is committed, then it reads the same. This
+// broker carries bytes and knows no codec.
+func TestCodecs(t *testing.T) {
+	c := start(t, overFiles(t))
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	for name, codec := range map[string]kgo.CompressionCodec{
+		"none": kgo.NoCompression(), "gzip": kgo.GzipCompression(), "snappy": kgo.SnappyCompression(), "lz4": kgo.Lz4Compression(), "zstd": kgo.ZstdCompression(),
+	} {
+		producer := client(t, c, kgo.ProducerBatchCompression(codec), kgo.AllowAutoTopicCreation())
+		var sent []*kgo.Record
+		for n := range 100 {
+			sent = append(sent, &kgo.Record{Topic: name, Key: fmt.Append(nil, n), Value: bytes.Repeat([]byte{byte(n)}, 500)})
+		}
+		require.NoError(t, producer.ProduceSync(ctx, sent...).FirstErr(), name)
+		consumer := client(t, c, kgo.ConsumeTopics(name), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.FetchIsolationLevel(kgo.ReadCommitted()))
+		var got []*kgo.Record
+		for len(got) < len(sent) {
+			fetches := consumer.PollFetches(ctx)
+			require.NoError(t, fetches.Err0(), name)
+			got = append(got, fetches.Records()...)
+		}
+		require.Len(t, got, len(sent))
+		for n := range sent {
+			require.Equal(t, sent[n].Value, got[n].Value, name)
+			require.EqualValues(t, n, got[n].Offset, name)
+		}
 	}
 }

@@ -31,7 +31,6 @@ import (
 
 	"github.com/walhop/walhop/internal/openurl"
 	"github.com/walhop/walhop/metadata"
-	"github.com/walhop/walhop/metadata/filelog"
 	"github.com/walhop/walhop/walstorage"
 	"github.com/walhop/walhop/walstorage/objectstore"
 )
@@ -53,7 +52,7 @@ type settings struct {
 func (s *settings) flags(flags *flag.FlagSet) {
 	flags.StringVar(&s.dir, "dir", "", "where everything is kept, made if it is missing; empty for a temporary directory that is removed at the end")
 	flags.StringVar(&s.store, "store", "", "URL of the store: file:///dir, s3://bucket/prefix, gs://bucket/prefix, azblob://container/prefix; empty for files in -dir")
-	flags.StringVar(&s.metadata, "metadata", "", "URL of the metadata log: file:///dir; empty for files in -dir")
+	flags.StringVar(&s.metadata, "metadata", "", "URL of the metadata log: file:///dir, kafka://host:port/topic; empty for files in -dir")
 	flags.StringVar(&s.ports, "ports", "19092,19093,19094", "the brokers' ports on loopback, 0 for any that is free")
 	flags.IntVar(&s.admin, "admin", 19099, "the port on loopback at which brokers are stopped and started, 0 for any that is free")
 	flags.DurationVar(&s.lasts, "for", 10*time.Minute, "how long to run")
@@ -169,15 +168,16 @@ func prepare(dir string) (path string, remove func() error, err error) {
 
 // cluster is the configuration that the flags make, and how the store is called.
 func (s *settings) cluster(dir string) (cfg clusterConfig, place openurl.Location, err error) {
-	events := filepath.Join(dir, "events")
-	if s.metadata != "" {
-		u, err := url.Parse(s.metadata)
-		if err != nil || u.Scheme != "file" || u.Host != "" || !filepath.IsAbs(u.Path) {
-			return cfg, place, errors.New("-metadata: want file:///dir, an absolute directory") // without the URL (W11)
+	if s.metadata == "" {
+		events := filepath.Join(dir, "events")
+		if err := os.MkdirAll(events, 0o750); err != nil {
+			return cfg, place, err
 		}
-		events = u.Path
-	} else if err := os.MkdirAll(events, 0o750); err != nil {
-		return cfg, place, err
+		s.metadata = (&url.URL{Scheme: "file", Path: events}).String()
+	}
+	events, err := openurl.ParseLog(s.metadata)
+	if err != nil {
+		return cfg, place, fmt.Errorf("-metadata: %w", err)
 	}
 	if s.store == "" {
 		segments := filepath.Join(dir, "segments")
@@ -211,7 +211,7 @@ func (s *settings) cluster(dir string) (cfg clusterConfig, place openurl.Locatio
 			return m, nil
 		},
 		events: func(ctx context.Context, broker int32, epoch int64) (metadata.Log, error) {
-			return filelog.New(ctx, filelog.Config{Dir: events, Broker: broker, BrokerEpoch: epoch, Logger: logger.With("broker", broker)})
+			return events.Open(ctx, openurl.LogConfig{Broker: broker, BrokerEpoch: epoch, Logger: logger.With("broker", broker)})
 		},
 	}, place, nil
 }
