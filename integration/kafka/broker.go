@@ -77,7 +77,7 @@ func (b *Broker) Stop(tb testing.TB) {
 func (b *Broker) Kill(tb testing.TB) {
 	tb.Helper()
 	require.True(tb, b.Running(), "broker %d does not run", b.ID)
-	b.process.kill()
+	b.process.Kill()
 }
 
 // Pause stops the process where it is, so that requests get no answer and connections stay.

@@ -30,7 +30,7 @@ func Launch(tb testing.TB, output, command string, args ...string) *Process {
 	defer file.Close()
 	p, err := launch(file, command, args...)
 	require.NoError(tb, err)
-	tb.Cleanup(p.kill)
+	tb.Cleanup(p.Kill)
 	return p
 }
 
@@ -78,8 +78,8 @@ func (p *Process) signal(tb testing.TB, signal syscall.Signal) {
 	}
 }
 
-// kill ends the child at once.
-func (p *Process) kill() {
+// Kill ends the child at once.
+func (p *Process) Kill() {
 	_ = p.cmd.Process.Kill()
 	<-p.ended
 }
@@ -100,7 +100,7 @@ func (p *Process) stop(limit time.Duration) bool {
 	case <-p.ended:
 		return true
 	case <-timer.C:
-		p.kill()
+		p.Kill()
 		return false
 	}
 }
