@@ -20,6 +20,7 @@ func TestOneBroker(t *testing.T) {
 		{"damaged", testDamaged},
 		{"created again", testCreatedAgain},
 		{"partitions added", testPartitionsAdded},
+		{"rivals", testRivals},
 		{"first start", testFirstStart},
 	} {
 		t.Run(test.name, func(t *testing.T) { test.run(t, cluster) })
