@@ -79,6 +79,10 @@ func (l *Log) open(ctx context.Context) (err error) {
 	return nil
 }
 
+// mostDecompressed is how large a batch may become that the cluster, or somebody else, has compressed. One of this package is
+// no larger than the topic's limit, and never compressed by it. A foreign one of a megabyte could fill the memory.
+const mostDecompressed = 64 << 20
+
 // newClient makes a client that has not connected yet. What the caller gives may change the defaults, and nothing that the
 // guarantees rest on.
 func newClient(cfg Config, more ...kgo.Opt) (*kgo.Client, error) {
@@ -87,7 +91,8 @@ func newClient(cfg Config, more ...kgo.Opt) (*kgo.Client, error) {
 		kgo.DialTimeout(min(5*time.Second, cfg.OpenTimeout)),
 		kgo.RetryTimeout(cfg.OpenTimeout),
 		kgo.RequestTimeoutOverhead(5 * time.Second),
-		kgo.DisableClientMetrics(),                // KIP-714: every subscription would be a client of its own there
+		kgo.DisableClientMetrics(), // KIP-714: every subscription would be a client of its own there
+		kgo.MaxDecompressBatchBytes(mostDecompressed),
 		kgo.MetadataMinAge(50 * time.Millisecond), // how soon a new leader, or a topic just created, can be asked for again
 	}
 	opts = append(opts, cfg.Opts...)

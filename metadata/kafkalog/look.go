@@ -108,20 +108,34 @@ func (w *writer) readOn(ctx context.Context, offset int64) error {
 		}
 		records, next := kgo.ProcessFetchPartition(kgo.ProcessFetchPartitionOpts{
 			Offset: offset, Topic: w.cfg.Topic, Partition: answer.Partition,
-		}, answer, kgo.DefaultDecompressor(), nil)
+		}, answer, decompressor(w.client), nil)
 		for _, r := range records.Records {
 			if err := w.meet(r); err != nil {
 				return err
 			}
 		}
-		if records.Err != nil || next == offset && answer.HighWatermark > offset {
-			next = offset + 1 // what cannot be read fences nobody
+		if next == offset && answer.HighWatermark > offset { // what cannot be read fences nobody
+			next = behind(offset, records.Err)
 		}
 		w.seen, offset = next, next
 		if offset >= answer.HighWatermark {
 			return nil
 		}
 	}
+}
+
+// behind is where to go on after a batch at the offset that cannot be read. Only one that is too large tells where it ends.
+func behind(offset int64, err error) int64 {
+	var large *kgo.ErrDecompressTooLarge
+	if errors.As(err, &large) {
+		return max(offset+1, large.NextOffset)
+	}
+	return offset + 1
+}
+
+// decompressor is that of the client, which is bounded.
+func decompressor(client *kgo.Client) kgo.Decompressor {
+	return client.OptValue(kgo.WithDecompressor).(kgo.Decompressor)
 }
 
 // meet looks at a record of the partition.

@@ -33,7 +33,7 @@ func (w *writer) prove(ctx context.Context, b batch, base int64) error {
 	if err != nil {
 		return fmt.Errorf("reading back a batch: %w", err)
 	}
-	theirs, ours := firstRecord(answer, base), firstRecord(&kmsg.FetchResponseTopicPartition{RecordBatches: b.bytes}, 0)
+	theirs, ours := w.firstRecord(answer, base), w.firstRecord(&kmsg.FetchResponseTopicPartition{RecordBatches: b.bytes}, 0)
 	switch {
 	case theirs == nil: // the leader is new and does not know yet what is committed
 		return kerr.OffsetNotAvailable
@@ -64,8 +64,8 @@ func (w *writer) unproven(ctx context.Context, err error, unsure *bool) error {
 }
 
 // firstRecord returns the record at the offset, nil if it is not there.
-func firstRecord(answer *kmsg.FetchResponseTopicPartition, offset int64) *kgo.Record {
-	partition, _ := kgo.ProcessFetchPartition(kgo.ProcessFetchPartitionOpts{Offset: offset}, answer, kgo.DefaultDecompressor(), nil)
+func (w *writer) firstRecord(answer *kmsg.FetchResponseTopicPartition, offset int64) *kgo.Record {
+	partition, _ := kgo.ProcessFetchPartition(kgo.ProcessFetchPartitionOpts{Offset: offset}, answer, decompressor(w.client), nil)
 	if len(partition.Records) == 0 || partition.Records[0].Offset != offset {
 		return nil
 	}

@@ -350,13 +350,13 @@ func (s *subscription) trouble(partition int32, err error, highWatermark int64) 
 	case isUnreachable(err): // the client goes on trying
 	case errors.As(err, &answered), at == nil, highWatermark <= at.next: // no batch is to blame: a certificate may have expired
 		s.failed = classify(err, fmt.Sprintf("reading partition %d of topic %s", partition, s.log.cfg.Topic), "READ on topic "+s.log.cfg.Topic)
-	default: // a batch that cannot be read (M4). It is passed over record by record: nothing tells its end
+	default: // a batch that cannot be read (M4). It is passed over record by record where nothing tells its end
 		if !at.damaged {
 			at.damaged = true
 			s.report(metadata.DamageCorrupt, partition, at.next, -1, err)
 			s.lose(at, metadata.GapCorrupt)
 		}
-		at.next++
+		at.next = behind(at.next, err)
 		s.client.SetOffsets(map[string]map[int32]kgo.EpochOffset{s.log.cfg.Topic: {partition: {Epoch: -1, Offset: at.next}}})
 	}
 }
