@@ -214,6 +214,7 @@ func TestMissingFiles(t *testing.T) {
 				cfg.CleanShutdown = clean
 				log, err := unifiedlog.Open(t.Context(), cfg)
 				require.NoError(t, err)
+				point := log.RecoveryPoint()
 				got, err := readLog(log)
 				require.NoError(t, err)
 				want, err := ask(t, log)
@@ -227,6 +228,9 @@ func TestMissingFiles(t *testing.T) {
 				require.NoError(t, err)
 				require.NoError(t, whole.Close())
 				assert.Equal(t, all, got)
+				if strings.HasSuffix(name, ".index") || strings.HasSuffix(name, ".timeindex") {
+					assert.Zero(t, point, "what was made anew is not synced")
+				}
 				if clean && strings.HasSuffix(name, ".txnindex") {
 					continue // that there was one is told by nothing
 				}
@@ -396,4 +400,59 @@ func number(t *testing.T, digits string) int64 {
 	_, err := fmt.Sscanf(digits, "%020d", &n)
 	require.NoError(t, err)
 	return n
+}
+
+// An index that points into a batch which holds another batch in a record is found out: it costs a longer search.
+func TestIndexIntoABatch(t *testing.T) {
+	disk := newCrashFS()
+	log, err := unifiedlog.Open(t.Context(), unifiedlog.Config{FS: disk, IndexIntervalBytes: 100})
+	require.NoError(t, err)
+	inner := batchtest.Make(1, 0, "inside")
+	for _, raw := range [][]byte{
+		batchtest.Make(0, 0, "a"), batchtest.Make(1, 0, string(inner)), batchtest.Make(2, 0, "b"), batchtest.Make(3, 0, "c"),
+	} {
+		require.NoError(t, log.AppendRaw(t.Context(), raw))
+	}
+	want, err := readLog(log)
+	require.NoError(t, err)
+	require.NoError(t, log.Close())
+	entry := disk.names["00000000000000000000.index"].data
+	require.Len(t, entry, 8)
+	require.Equal(t, byte(2), entry[3], "the entry is that of the third batch")
+	entry[7] = byte(bytes.Index(want, inner))
+
+	log, err = unifiedlog.Open(t.Context(), unifiedlog.Config{FS: disk, IndexIntervalBytes: 100, RecoveryPoint: 4, CleanShutdown: true})
+	require.NoError(t, err)
+	buf := make([]byte, 1000)
+	n, err := log.Read(t.Context(), 3, buf)
+	require.NoError(t, err)
+	assert.Equal(t, batchtest.Make(3, 0, "c"), buf[:n])
+	require.NoError(t, log.Close())
+}
+
+// Once the recovery point lies in a new segment, the indexes of the one before are on the disk: recovery does not make them
+// again.
+func TestIndexesOfASyncedSegmentSurvive(t *testing.T) {
+	disk := newCrashFS()
+	cfg := unifiedlog.Config{FS: disk, SegmentBytes: 300, IndexIntervalBytes: 80, RollFlush: unifiedlog.RollFlushNone}
+	log, err := unifiedlog.Open(t.Context(), cfg)
+	require.NoError(t, err)
+	_, err = log.AppendAsLeader(t.Context(), 1, transactional(7, 0, "a", "b", "c", "d", "e", "f", "g", "h"))
+	require.NoError(t, err)
+	_, err = log.AppendMarkers(t.Context(), 1, marker(7, false))
+	require.NoError(t, err)
+	point, err := log.Flush()
+	require.NoError(t, err)
+	_, err = log.AppendAsLeader(t.Context(), 1, batchtest.Sized(0, 0, 200, 'x'))
+	require.NoError(t, err)
+	require.Equal(t, []int64{0, point}, bases(log))
+
+	cfg.FS, cfg.RecoveryPoint = disk.crash(loseUnsynced, 0), point
+	require.NoError(t, log.Close())
+	log, err = unifiedlog.Open(t.Context(), cfg)
+	require.NoError(t, err)
+	aborted, err := log.AbortedTransactions(t.Context(), 0, point)
+	require.NoError(t, err)
+	assert.Equal(t, []unifiedlog.AbortedTransaction{{ProducerID: 7, First: 0, Last: 8}}, aborted)
+	require.NoError(t, log.Close())
 }

@@ -1,6 +1,7 @@
 package unifiedlog_test
 
 import (
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -94,6 +95,17 @@ func TestRoll(t *testing.T) {
 			})
 		}
 	}
+}
+
+// A segment over a gap has its snapshot of the producers at its own base (KAFKA-4451).
+func TestSnapshotOverAGap(t *testing.T) {
+	disk := newCrashFS()
+	log, err := unifiedlog.Open(t.Context(), unifiedlog.Config{FS: disk})
+	require.NoError(t, err)
+	require.NoError(t, log.AppendRaw(t.Context(), produced(7, 0, 0, 1)))
+	require.NoError(t, log.AppendRaw(t.Context(), batchtest.Make(1<<40, 0, "far")))
+	assert.Contains(t, disk.bytesOf(), fmt.Sprintf("%020d.snapshot", int64(1)<<40))
+	require.NoError(t, log.Close())
 }
 
 // Without timestamps the age of a segment is that of its files (Config.Now).
