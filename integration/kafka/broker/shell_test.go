@@ -17,7 +17,7 @@ import (
 )
 
 // patience is how long a command may take. kcat waits for ever on what it cannot have.
-const patience = 20 * time.Second
+const patience = 40 * time.Second
 
 // commands are the tools as somebody calls them who has installed them, and what the test bed has for it.
 var commands = map[string]string{
@@ -32,21 +32,25 @@ var commands = map[string]string{
 
 const java = `java -Xmx256m -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -cp "$WALHOP_KAFKA/libs/*" `
 
+// writeCommands makes a directory of the commands.
+func writeCommands(t *testing.T) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	for name, command := range commands {
+		script := "#!/bin/sh\nexec " + command + ` "$@"` + "\n"
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(script), 0o700))
+	}
+	return dir
+}
+
 // shell runs a line of a shell that has the tools, and what it starts, and returns what is printed. It fails if that takes
 // too long.
-func (e *example) shell(t *testing.T, line string) (stdout, stderr string, status int) {
+func (b *brokers) shell(t *testing.T, line string) (stdout, stderr string, status int) {
 	t.Helper()
-	if e.tools == "" {
-		e.tools = t.TempDir()
-		for name, command := range commands {
-			script := "#!/bin/sh\nexec " + command + ` "$@"` + "\n"
-			require.NoError(t, os.WriteFile(filepath.Join(e.tools, name), []byte(script), 0o700))
-		}
-	}
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "sh", "-c", line)
-	cmd.Env = append(os.Environ(), "PATH="+e.tools+":"+os.Getenv("PATH"), "BROKERS="+e.bootstrap())
+	cmd.Env = append(os.Environ(), "PATH="+b.commands+":"+os.Getenv("PATH"), "BROKERS="+b.bootstrap)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) } // with what it has started
 	cmd.WaitDelay = time.Second
@@ -61,11 +65,11 @@ func (e *example) shell(t *testing.T, line string) (stdout, stderr string, statu
 }
 
 // kcat runs kcat with a text as its input. It has to succeed.
-func (e *example) kcat(t *testing.T, stdin string, args ...string) string {
+func (b *brokers) kcat(t *testing.T, stdin string, args ...string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, os.Getenv("WALHOP_KCAT"), append([]string{"-b", e.bootstrap()}, args...)...)
+	cmd := exec.CommandContext(ctx, os.Getenv("WALHOP_KCAT"), append([]string{"-b", b.bootstrap}, args...)...)
 	cmd.Stdin = strings.NewReader(stdin)
 	cmd.WaitDelay = time.Second
 	var out, complaints bytes.Buffer

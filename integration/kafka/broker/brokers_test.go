@@ -1,4 +1,4 @@
-package failover
+package broker
 
 import (
 	"bytes"
@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/walhop/walhop/integration/kafka"
@@ -29,6 +30,7 @@ type brokers struct {
 	process        *kafka.Process
 	dir, bootstrap string
 	admin          string // the URL of its endpoint
+	commands       string // the directory of the tools, for a shell
 }
 
 var (
@@ -36,19 +38,43 @@ var (
 	adminLine  = regexp.MustCompile(`(?m)^state, stop and start: (.*)$`)
 )
 
-// start starts the program with topics, such as "t:1", which ends with the test.
-func start(t *testing.T, topics string) *brokers {
+// start starts the program with topics, such as "t:1", and further flags. It ends with the test, which fails if it has
+// logged an error.
+func start(t *testing.T, topics string, flags ...string) *brokers {
+	t.Helper()
+	b := &brokers{Tools: kafka.NewTools(t), dir: t.TempDir(), commands: writeCommands(t)}
+	b.launch(t, append([]string{"-ports", "0", "-admin", "0", "-topics", topics}, flags...)...)
+	return b
+}
+
+// again starts the program anew, after it has ended, on what it has left and at its ports.
+func (b *brokers) again(t *testing.T, flags ...string) {
+	t.Helper()
+	ports := strings.ReplaceAll(b.bootstrap, loopback, "")
+	b.launch(t, append([]string{"-ports", ports, "-admin", "0"}, flags...)...)
+}
+
+const loopback = "127.0.0.1:"
+
+func (b *brokers) launch(t *testing.T, flags ...string) {
 	t.Helper()
 	program := os.Getenv(programVariable)
 	if program == "" {
 		t.Fatalf("%s is not set: make integration builds the program and sets it", programVariable)
 	}
-	b := &brokers{Tools: kafka.NewTools(t), dir: t.TempDir()}
 	printed := filepath.Join(t.TempDir(), "printed")
-	b.process = kafka.Launch(t, printed, program, "-ports", "0", "-admin", "0", "-for", "10m", "-dir", b.dir, "-topics", topics)
+	b.process = kafka.Launch(t, printed, program, append([]string{"-for", "10m", "-dir", b.dir}, flags...)...)
 	t.Cleanup(func() {
+		text, _ := os.ReadFile(printed)
+		for line := range strings.Lines(string(text)) {
+			if strings.Contains(line, "the broker has been killed") {
+				continue // that is how a log of a broker that has ended by stop fails
+			}
+			if strings.Contains(line, " ERROR ") || strings.HasPrefix(line, "panic:") || strings.HasPrefix(line, "broker:") {
+				t.Errorf("it has logged %q", line)
+			}
+		}
 		if t.Failed() {
-			text, _ := os.ReadFile(printed)
 			t.Logf("the end of what it has printed:\n%s", text[max(0, len(text)-8000):])
 		}
 	})
@@ -67,7 +93,6 @@ func start(t *testing.T, topics string) *brokers {
 		b.bootstrap, b.admin = strings.Join(addresses, ","), string(admin[1])
 		return nil
 	})
-	return b
 }
 
 // state is what the program tells of itself, as far as it matters here.
@@ -125,20 +150,52 @@ func (b *brokers) partition(broker int, topic string) string {
 	return filepath.Join(b.dir, fmt.Sprintf("broker-%d", broker), topic+"-0")
 }
 
-// finish ends the program, and demands that the three logs of a topic's partition 0 are equal, byte for byte, and pass
-// Kafka's own tool. It returns their bytes.
-func (b *brokers) finish(t *testing.T, topic string) []byte {
+// create creates a topic with three replicas, and returns when its leaders lead: with acks=0 a record that comes before is
+// lost, as with Kafka.
+func (b *brokers) create(t *testing.T, topic string, partitions int32) {
+	t.Helper()
+	client := b.client(t)
+	_, err := kadm.NewClient(client).CreateTopic(t.Context(), partitions, 3, nil, topic)
+	require.NoError(t, err)
+	for partition := range partitions {
+		b.awaitEnd(t, client, topic, partition, 0)
+	}
+}
+
+// awaitEnd waits until consumers can read up to an offset of a partition. They must not be able to read further.
+func (b *brokers) awaitEnd(t *testing.T, client *kgo.Client, topic string, partition int32, want int64) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	kafka.Eventually(t, fmt.Sprintf("%s-%d ends at %d", topic, partition, want), func(context.Context) error {
+		ends, err := kadm.NewClient(client).ListEndOffsets(ctx, topic)
+		require.NoError(t, ctx.Err(), "%s-%d does not end at %d: %v, %v", topic, partition, want, ends, err)
+		if err != nil {
+			return err
+		}
+		end, _ := ends.Lookup(topic, partition)
+		if end.Err != nil || end.Offset < want {
+			return fmt.Errorf("it ends at %d, %w", end.Offset, end.Err)
+		}
+		require.Equal(t, want, end.Offset, "the end of %s-%d", topic, partition)
+		return nil
+	})
+}
+
+// finish ends the program, and demands that the three logs of each topic's partition 0 are equal, byte for byte, and pass
+// Kafka's own tool.
+func (b *brokers) finish(t *testing.T, topics ...string) {
 	t.Helper()
 	b.process.Stop(t)
-	var logs [][]byte
 	var dirs []string
-	for broker := range 3 {
-		dirs = append(dirs, b.partition(broker, topic))
-		logs = append(logs, logBytes(t, dirs[broker]))
-		require.True(t, bytes.Equal(logs[0], logs[broker]), "the log of broker %d is not that of broker 0", broker)
+	for _, topic := range topics {
+		log := logBytes(t, b.partition(0, topic))
+		for broker := range 3 {
+			dirs = append(dirs, b.partition(broker, topic))
+			require.True(t, bytes.Equal(log, logBytes(t, b.partition(broker, topic))), "the log of %s at broker %d is not that at broker 0", topic, broker)
+		}
 	}
 	require.Empty(t, b.Judge(t, false, dirs...))
-	return logs[0]
 }
 
 // logBytes returns the bytes of all segments of a partition.
