@@ -19,7 +19,8 @@ import (
 // patience is how long a command may take. kcat waits for ever on what it cannot have.
 const patience = 40 * time.Second
 
-// commands are the tools as somebody calls them who has installed them, and what the test bed has for it.
+// commands are the tools as somebody calls them who has installed them, and what the test bed has for it. Those of Kafka end
+// in ".sh" where they are from its own download.
 var commands = map[string]string{
 	"kcat":                     `"$WALHOP_KCAT"`,
 	"kafka-console-producer":   java + "org.apache.kafka.tools.ConsoleProducer",
@@ -38,7 +39,9 @@ func writeCommands(t *testing.T) (dir string) {
 	dir = t.TempDir()
 	for name, command := range commands {
 		script := "#!/bin/sh\nexec " + command + ` "$@"` + "\n"
-		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(script), 0o700))
+		for _, name := range []string{name, name + ".sh"} {
+			require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(script), 0o700))
+		}
 	}
 	return dir
 }
