@@ -35,7 +35,6 @@ type broker struct {
 
 	server *server
 	peers  map[int32]*peer // the other brokers
-	served atomic.Int64    // bytes of records in answers to other brokers' fetches
 	// truncations counts the answers that made a log of this broker truncate its end.
 	truncations atomic.Int64
 
@@ -68,8 +67,7 @@ type brokerConfig struct {
 	defaultPartitions int             // of a topic that a client asks for without having created it
 	segmentBytes      int64           // segment.bytes; 0: the default of unifiedlog
 	fenced            func(err error) // called when another run of this broker is at work
-	hooks             follower.Hooks
-	logger            *slog.Logger // gets a line for each change of state that an operator should see
+	logger            *slog.Logger    // gets a line for each change of state that an operator should see
 }
 
 // replication is how the bytes get from a leader to its followers.
@@ -116,7 +114,7 @@ func startBroker(ctx context.Context, cfg brokerConfig) (b *broker, err error) {
 	b.server = serve(listener, b.answer)
 	b.running.Go(b.obeyController)
 	b.running.Go(b.keepISRs)
-	b.running.Go(b.keepCheckpoints)
+	b.running.Go(b.housekeeping)
 	return b, nil
 }
 
@@ -143,17 +141,12 @@ func (b *broker) addReplication(ctx context.Context) (err error) {
 		return err
 	}
 	// Following: the replicator, and the follower's end of the reports.
-	hooks := b.hooks
-	changed := hooks.StateChanged
-	hooks.StateChanged = func(p segment.TopicIDPartition, state follower.State) {
-		b.reporter.Moved(p) // whether the follower wants answers may have changed (B4)
-		if changed != nil {
-			changed(p, state)
-		}
-	}
 	b.replicator, err = follower.New(follower.Config{
 		Storage: b.storage, Metadata: b.events, Leader: b, Cluster: cluster, LeaderMaxLinger: b.linger,
-		ReplicaLagTimeMax: b.lagMax, Seed: uint64(b.id), Hooks: hooks, Logger: b.logger,
+		ReplicaLagTimeMax: b.lagMax, Seed: uint64(b.id), Logger: b.logger,
+		Hooks: follower.Hooks{StateChanged: func(p segment.TopicIDPartition, _ follower.State) {
+			b.reporter.Moved(p) // whether the follower wants answers may have changed (B4)
+		}},
 	})
 	if err != nil {
 		return err

@@ -88,8 +88,8 @@ func (b *broker) keep() error {
 	})
 }
 
-// keepCheckpoints writes them now and then.
-func (b *broker) keepCheckpoints() {
+// housekeeping writes the checkpoints now and then, and has the logs forget what they need no more.
+func (b *broker) housekeeping() {
 	ticker := time.NewTicker(checkpointEvery)
 	defer ticker.Stop()
 	failing := false
@@ -100,8 +100,13 @@ func (b *broker) keepCheckpoints() {
 		case <-ticker.C:
 		}
 		err := b.keep()
+		for _, p := range b.all() {
+			p.log.ExpireProducers()
+			_, failed := p.log.Retain()
+			err = errors.Join(err, failed)
+		}
 		if err != nil && !failing {
-			b.logger.Warn("the checkpoints cannot be written", "err", err)
+			b.logger.Warn("the checkpoints cannot be written, or the logs not cleaned", "err", err)
 		}
 		failing = err != nil
 	}

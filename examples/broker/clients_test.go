@@ -20,7 +20,7 @@ func TestProduceAndConsume(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	producer := client(t, c, kgo.RecordPartitioner(kgo.ManualPartitioner()))
-	const records = 300
+	const records = 90
 	for i := range records {
 		record := &kgo.Record{Topic: "orders", Partition: int32(i % 3), Value: fmt.Appendf(nil, "%d", i)}
 		require.NoError(t, producer.ProduceSync(ctx, record).FirstErr())

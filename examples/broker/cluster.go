@@ -11,7 +11,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/walhop/walhop/follower"
 	"github.com/walhop/walhop/metadata"
 	"github.com/walhop/walhop/walstorage"
 )
@@ -43,7 +42,6 @@ type clusterConfig struct {
 	// storage and events open the store and the metadata log for one broker.
 	storage func(ctx context.Context, broker int32, cluster string) (walstorage.WalStorageManager, error)
 	events  func(ctx context.Context, broker int32, epoch int64) (metadata.Log, error)
-	hooks   func(broker int32) follower.Hooks
 	logger  *slog.Logger
 }
 
@@ -100,9 +98,6 @@ func (c *cluster) start(ctx context.Context, id int32) error {
 	}
 	cfg.fenced = func(error) { // told in the log already
 		c.ending.Go(func() { _ = c.kill(id) })
-	}
-	if c.hooks != nil {
-		cfg.hooks = c.hooks(id)
 	}
 	b, err := startBroker(ctx, cfg)
 	if err != nil {

@@ -90,11 +90,14 @@ func (b *broker) answerConsumer(ctx context.Context, f *frame, request *kmsg.Fet
 		read, failed := b.read(ctx, list, committed, int(request.MaxBytes))
 		return read >= least || final || failed
 	})
+	total := 0
 	for _, w := range list {
 		if w.answer.RecordBatches == nil {
 			w.answer.RecordBatches = []byte{} // clients do not expect null
 		}
+		total += len(w.answer.RecordBatches)
 	}
+	f.keep(2 * int64(total)) // the records, and the answer with them
 	if ctx.Err() != nil {
 		err = ctx.Err()
 	}

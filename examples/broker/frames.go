@@ -59,6 +59,14 @@ func (f *frame) hold(ctx context.Context, bytes int64) error {
 	return nil
 }
 
+// keep gives back all of the part but what is needed.
+func (f *frame) keep(bytes int64) {
+	if f.held > bytes {
+		f.budget.Release(f.held - bytes)
+		f.held = bytes
+	}
+}
+
 // readFrame reads the next request. A large one needs a part of the budget once its beginning is there: who announces much
 // and sends nothing costs little, and who stops in the midst of it gives its part back after frameLimit.
 func (s *server) readFrame(ctx context.Context, conn net.Conn, r *bufio.Reader) (f frame, err error) {

@@ -177,7 +177,7 @@ func (b *broker) answerReplicaFetch(ctx context.Context, f *frame, request *kmsg
 	if err != nil {
 		part.ErrorCode = codeOfRead(err)
 	}
-	b.served.Add(int64(len(part.RecordBatches)))
+	f.keep(2 * int64(len(part.RecordBatches)))
 	return response, nil
 }
 

@@ -47,6 +47,7 @@ func TestMinInSyncReplicas(t *testing.T) {
 		for _, id := range without(a.Replicas, a.Leader) {
 			require.NoError(t, c.kill(id))
 		}
+		synctest.Wait() // until the leader has heard of it
 		require.Equal(t, codeNotEnoughReplicas, client.produce("t", acksAll, "x").ErrorCode)
 		require.Equal(t, codeNone, client.produce("t", acksOne, "x").ErrorCode)
 		require.NoError(t, c.start(t.Context(), without(a.Replicas, a.Leader)[0]))
