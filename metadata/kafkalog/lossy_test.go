@@ -12,12 +12,17 @@ import (
 // lossy is a network that loses answers: of the requests with the key it lets the cluster have each, and cuts the
 // connection when the answer comes.
 type lossy struct {
-	key  int16
-	lose atomic.Int64 // how many answers more are lost
+	key   int16
+	lose  atomic.Int64                                                         // how many answers more are lost
+	inner func(ctx context.Context, network, address string) (net.Conn, error) // below it, if it is not the real one
 }
 
 func (l *lossy) dial(ctx context.Context, network, address string) (net.Conn, error) {
-	conn, err := new(net.Dialer).DialContext(ctx, network, address)
+	dial := l.inner
+	if dial == nil {
+		dial = new(net.Dialer).DialContext
+	}
+	conn, err := dial(ctx, network, address)
 	if err != nil {
 		return nil, err
 	}
