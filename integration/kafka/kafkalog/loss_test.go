@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/walhop/walhop/integration/kafka"
 	"github.com/walhop/walhop/metadata"
@@ -76,6 +77,30 @@ func slowReader(t *testing.T, cluster *kafka.Cluster, topic string, loses func()
 	}
 	require.Less(t, int64(len(events[1])), sequence, "nothing was missing, so this has shown nothing")
 	t.Attr("slow-reader", fmt.Sprintf("%d of %d events were gone, %d gaps told", sequence-int64(len(events[1])), sequence, len(gaps)))
+}
+
+// A cluster that slows its clients down delays events, and does nothing else to them.
+func testThrottled(t *testing.T, cluster *kafka.Cluster) {
+	const topic, limit = "throttled", 20_000 // bytes a second, of which those of 11 seconds may be sent at once
+	cfg := config(cluster, topic, 1, 0)
+	cfg.Opts = []kgo.Opt{kgo.ClientID(topic)}
+	log := open(t, cfg)
+	reader := follow(t, log)
+	cluster.Throttle(t, topic, limit)
+	p := &publisher{log: log, broker: 1}
+	slowest := time.Duration(0)
+	for len(p.events) < 100 && slowest < 500*time.Millisecond {
+		e := newEvent(1, 0, int64(len(p.events)), 1000)
+		begun := time.Now()
+		_, err := log.Publish(t.Context(), e)
+		require.NoError(t, err)
+		slowest = max(slowest, time.Since(begun))
+		p.events = append(p.events, e)
+	}
+	require.GreaterOrEqual(t, slowest, 500*time.Millisecond, "nothing was slowed down")
+	cluster.Throttle(t, topic, 0)
+	require.NoError(t, p.publish(t.Context(), 5, 0))
+	wantAll(t, reader, p)
 }
 
 // The topic is deleted and created again under leaders and a reader: it is told of the gap for each of them, and what they

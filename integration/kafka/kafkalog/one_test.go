@@ -17,6 +17,7 @@ func TestOneBroker(t *testing.T) {
 		{"latency", testLatency},
 		{"kill", testKill},
 		{"retention", testRetention},
+		{"throttled", testThrottled},
 		{"damaged", testDamaged},
 		{"created again", testCreatedAgain},
 		{"partitions added", testPartitionsAdded},

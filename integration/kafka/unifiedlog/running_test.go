@@ -64,12 +64,12 @@ func TestFollowARunningBroker(t *testing.T) {
 	stop()
 	require.NoError(t, <-polling)
 
-	// Then the follower has all of it, most of it through the store.
+	// Then the follower has all of it, through the store but for what came while the machine stood still.
 	settle(t, following, from, to)
 	end, _ := to.End()
 	require.Greater(t, end, int64(100_000))
 	stats := r.replicator.Stats()
-	require.Greater(t, stats.Batches, int64(len(from.batches)*8/10), "batches that came through the store")
+	require.Greater(t, stats.Batches, int64(len(from.batches)/2), "batches that came through the store")
 	following.Stop()
 	leadership.Resign()
 	require.NoError(t, to.Close())
