@@ -272,6 +272,7 @@ func (b *broker) obeyController() {
 				again = again || err != nil
 			}
 		}
+		b.controller.hasObeyed(b.id, m.number)
 		pause := time.Hour
 		if again {
 			pause = time.Second // the disk may have come to its senses

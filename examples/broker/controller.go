@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -23,6 +24,10 @@ type controller struct {
 
 	mu  sync.Mutex // held by who changes the image
 	now atomic.Pointer[image]
+
+	heard   sync.Mutex
+	obeyed  map[int32]int64 // by broker, the newest image that it has done everything for
+	changed chan struct{}   // closed and replaced when that changes
 }
 
 // image is what the controller knows at one time. It is never changed: a new one replaces it.
@@ -32,6 +37,7 @@ type image struct {
 	ProducerID  int64 // the next one that may be given out
 	Topics      map[string]*topic
 
+	number   int64           // of the image
 	alive    map[int32]int64 // the brokers that are registered, and their epochs
 	byID     map[uuid.UUID]*topic
 	replaced chan struct{} // closed when there is a newer image
@@ -62,7 +68,10 @@ var (
 
 // newController reads what an earlier run has decided, or begins a new cluster.
 func newController(dir string, unclean bool) (*controller, error) {
-	c := &controller{path: filepath.Join(dir, "controller.json"), unclean: unclean}
+	c := &controller{
+		path: filepath.Join(dir, "controller.json"), unclean: unclean,
+		obeyed: map[int32]int64{}, changed: make(chan struct{}),
+	}
 	first := &image{Cluster: uuid.NewString(), Topics: map[string]*topic{}}
 	data, err := os.ReadFile(c.path)
 	switch {
@@ -95,6 +104,7 @@ func (m *image) index() {
 // clone copies everything that a change may touch.
 func (m *image) clone() *image {
 	next := *m
+	next.number++
 	next.alive = maps.Clone(m.alive)
 	next.replaced = make(chan struct{})
 	next.Topics = make(map[string]*topic, len(m.Topics))
@@ -157,6 +167,41 @@ func syncDir(path string) error {
 		return err
 	}
 	return errors.Join(dir.Sync(), dir.Close())
+}
+
+// hasObeyed notes that a broker has done everything that an image says.
+func (c *controller) hasObeyed(id int32, number int64) {
+	c.heard.Lock()
+	defer c.heard.Unlock()
+	c.obeyed[id] = number
+	close(c.changed)
+	c.changed = make(chan struct{})
+}
+
+// settle waits until all brokers have done what the newest image says: a client that creates a topic and produces at once
+// then finds its leaders.
+func (c *controller) settle(ctx context.Context, limit time.Duration) {
+	m := c.current()
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	for {
+		c.heard.Lock()
+		changed, all := c.changed, true
+		for id := range c.current().alive {
+			all = all && c.obeyed[id] >= m.number
+		}
+		c.heard.Unlock()
+		if all {
+			return
+		}
+		select {
+		case <-changed:
+		case <-timer.C:
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 // register makes a broker part of the cluster and returns its epoch, which no run of a broker has had before. What it led

@@ -69,13 +69,13 @@ func (b *broker) answerAtOnce(ctx context.Context, request kmsg.Request) (kmsg.R
 	case *kmsg.OffsetForLeaderEpochRequest:
 		return b.answerOffsetForLeaderEpoch(request), nil
 	case *kmsg.MetadataRequest:
-		return b.answerMetadata(request), nil
+		return b.answerMetadata(ctx, request), nil
 	case *kmsg.DescribeClusterRequest:
 		return b.answerDescribeCluster(request), nil
 	case *kmsg.DescribeConfigsRequest:
 		return b.answerDescribeConfigs(request), nil
 	case *kmsg.CreateTopicsRequest:
-		return b.answerCreateTopics(request), nil
+		return b.answerCreateTopics(ctx, request), nil
 	case *kmsg.DeleteTopicsRequest:
 		return b.answerDeleteTopics(request), nil
 	case *kmsg.InitProducerIDRequest:

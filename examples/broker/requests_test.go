@@ -220,6 +220,10 @@ func TestTopics(t *testing.T) {
 				require.Equal(t, test.partitions, answer.NumPartitions)
 			}
 		}
+		for n, a := range c.controller.current().Topics["new"].Partitions { // at once, since the answer waited for the leaders
+			request := produceRequest("new", int32(n), acksAll, batchNow("x"))
+			require.Zero(t, ask[*kmsg.ProduceResponse](client, a.Leader, request).Topics[0].Partitions[0].ErrorCode)
+		}
 		metadata := kmsg.NewPtrMetadataRequest()
 		metadata.SetVersion(12)
 		metadata.Topics = []kmsg.MetadataRequestTopic{{Topic: kmsg.StringPtr("new")}, {Topic: kmsg.StringPtr("no")}}

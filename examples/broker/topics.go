@@ -1,11 +1,13 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"maps"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
@@ -15,12 +17,13 @@ func zone(id int32) string { return "zone-" + string(rune('a'+id%26)) }
 
 // answerMetadata tells which brokers and topics there are and who leads. A topic that is asked for and missing is created,
 // if the client allows it.
-func (b *broker) answerMetadata(request *kmsg.MetadataRequest) kmsg.Response {
+func (b *broker) answerMetadata(ctx context.Context, request *kmsg.MetadataRequest) kmsg.Response {
 	response := respond[*kmsg.MetadataResponse](request)
 	if request.AllowAutoTopicCreation || request.Version < 4 {
 		for _, t := range request.Topics {
 			if t.Topic != nil && b.controller.current().Topics[*t.Topic] == nil && legalName(*t.Topic) {
 				_, _ = b.controller.createTopic(*t.Topic, b.defaultPartitions, b.defaultReplicas())
+				b.controller.settle(ctx, settleLimit)
 			}
 		}
 	}
@@ -57,6 +60,9 @@ func (b *broker) answerMetadata(request *kmsg.MetadataRequest) kmsg.Response {
 	}
 	return response
 }
+
+// settleLimit is how long a client that creates topics waits until they have leaders that know it.
+const settleLimit = 5 * time.Second
 
 func (b *broker) defaultReplicas() int { return len(b.ids) }
 
@@ -106,7 +112,7 @@ func legalName(name string) bool {
 }
 
 // answerCreateTopics creates topics.
-func (b *broker) answerCreateTopics(request *kmsg.CreateTopicsRequest) kmsg.Response {
+func (b *broker) answerCreateTopics(ctx context.Context, request *kmsg.CreateTopicsRequest) kmsg.Response {
 	response := respond[*kmsg.CreateTopicsResponse](request)
 	for _, asked := range request.Topics {
 		topic := kmsg.NewCreateTopicsResponseTopic()
@@ -121,6 +127,7 @@ func (b *broker) answerCreateTopics(request *kmsg.CreateTopicsRequest) kmsg.Resp
 		}
 		response.Topics = append(response.Topics, topic)
 	}
+	b.controller.settle(ctx, min(settleLimit, time.Duration(request.TimeoutMillis)*time.Millisecond))
 	return response
 }
 
