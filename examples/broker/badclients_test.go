@@ -3,14 +3,19 @@ package main
 import (
 	"bufio"
 	"encoding/binary"
+	"fmt"
 	"io"
 	"net"
 	"runtime"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/walhop/walhop/internal/batch/batchtest"
+	"github.com/walhop/walhop/internal/corpus"
 )
 
 // raw opens a connection to broker 0.
@@ -100,10 +105,16 @@ func TestNewerAPIVersions(t *testing.T) {
 	require.Zero(t, response.(*kmsg.ApiVersionsResponse).ErrorCode)
 }
 
+// sample is a request as a client sends it.
+type sample struct {
+	name string
+	sent []byte
+}
+
 // goodRequests is one of each request and version that is supported, with something in it.
-func goodRequests() (all [][]byte) {
+func goodRequests() (all []sample) {
 	name := kmsg.StringPtr("t")
-	produce := produceRequest("t", 0, acksOne, batchNow("x"))
+	produce := produceRequest("t", 0, acksOne, batchtest.Make(0, -1, "x"))
 	fetch := kmsg.NewPtrFetchRequest()
 	fetch.MaxBytes = 1 << 20
 	fetch.Topics = []kmsg.FetchRequestTopic{{Topic: "t", Partitions: []kmsg.FetchRequestTopicPartition{kmsg.NewFetchRequestTopicPartition()}}}
@@ -131,7 +142,8 @@ func goodRequests() (all [][]byte) {
 			}
 			for version := v.MinVersion; version <= v.MaxVersion; version++ {
 				request.SetVersion(version)
-				all = append(all, kmsg.NewRequestFormatter().AppendRequest(nil, request, 7))
+				name := fmt.Sprintf("%s-v%d", strings.ToLower(kmsg.NameForKey(request.Key())), version)
+				all = append(all, sample{name, kmsg.NewRequestFormatter().AppendRequest(nil, request, 7)})
 			}
 		}
 	}
@@ -148,6 +160,7 @@ func TestTruncatedFrames(t *testing.T) {
 	requests := goodRequests()
 	require.Greater(t, len(requests), 80)
 	for _, request := range requests {
+		request := request.sent
 		for cut := range len(request) {
 			if cut < 14 {
 				continue // readFrame refuses it
@@ -203,11 +216,23 @@ func heap() int64 {
 	return int64(m.HeapAlloc + m.StackInuse)
 }
 
-// Given any bytes as a request, then decoding it gives an error or a request (S5).
-func FuzzFrame(f *testing.F) {
+// TestFrameCorpus keeps the seeds of FuzzFrame, one of each request and version, and says what becomes of them.
+func TestFrameCorpus(t *testing.T) {
+	var seeds []corpus.Seed
 	for _, request := range goodRequests() {
-		f.Add(request[4:])
+		data := request.sent[4:]
+		var f frame
+		require.NoError(t, f.parse(data))
+		_, err := f.request()
+		require.NoError(t, err, request.name)
+		seeds = append(seeds, corpus.Seed{Name: request.name, Args: []any{data}})
 	}
+	corpus.Check(t, "FuzzFrame", seeds...)
+}
+
+// Given any bytes as a request, then decoding it gives an error or a request, and allocates no more than a small multiple of
+// the bytes (S5).
+func FuzzFrame(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		var fr frame
 		if len(data) < 10 || fr.parse(data) != nil {
@@ -215,9 +240,12 @@ func FuzzFrame(f *testing.F) {
 		}
 		for _, v := range supported() {
 			if v.ApiKey == fr.key && v.MinVersion <= fr.version && fr.version <= v.MaxVersion {
-				if request, err := fr.request(); err == nil {
-					require.Equal(t, fr.key, request.Key())
-				}
+				used := corpus.Allocated(func() {
+					if request, err := fr.request(); err == nil {
+						require.Equal(t, fr.key, request.Key())
+					}
+				})
+				require.Less(t, used, uint64(64*len(data)+16<<10))
 			}
 		}
 	})
