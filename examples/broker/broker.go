@@ -23,7 +23,7 @@ type broker struct {
 	brokerConfig
 	life
 	epoch int64 // of this run, as the controller has given it
-	kept  kept  // by the run before
+	kept  kept  // by the run before; its maps are guarded by mu
 
 	storage    walstorage.WalStorageManager // where segments are
 	events     metadata.Log                 // where they are announced
@@ -82,7 +82,11 @@ const (
 
 // startBroker registers a broker, puts its parts together, and begins to serve.
 func startBroker(ctx context.Context, cfg brokerConfig) (b *broker, err error) {
-	b = &broker{brokerConfig: cfg, peers: map[int32]*peer{}, partitions: map[segment.PartitionKey]*partition{}, review: make(chan struct{}, 1)}
+	kept, err := readKept(cfg.dir)
+	if err != nil {
+		return nil, err
+	}
+	b = &broker{brokerConfig: cfg, kept: kept, peers: map[int32]*peer{}, partitions: map[segment.PartitionKey]*partition{}, review: make(chan struct{}, 1)}
 	b.ctx, b.cancel = context.WithCancel(context.Background())
 	defer func() {
 		if err != nil {
@@ -93,9 +97,6 @@ func startBroker(ctx context.Context, cfg brokerConfig) (b *broker, err error) {
 		if id != cfg.id {
 			b.peers[id] = newPeer(id, cfg.network)
 		}
-	}
-	if b.kept, err = readKept(cfg.dir); err != nil {
-		return b, err
 	}
 	listener, err := cfg.network.listen(cfg.id)
 	if err != nil {
@@ -308,6 +309,7 @@ func (b *broker) remove(p *partition) {
 	delete(b.partitions, p.Key())
 	b.mu.Unlock()
 	p.stop() // B5
+	b.forget(directory(p.TopicIDPartition))
 	if err := p.log.Delete(); err != nil {
 		b.logger.Error("a deleted partition's log cannot be removed", "partition", p.TopicIDPartition, "err", err)
 	}

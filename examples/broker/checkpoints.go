@@ -5,8 +5,10 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -70,22 +72,37 @@ func readCheckpoint(path string) (map[string]int64, error) {
 	return offsets, nil
 }
 
-// keep writes the checkpoints.
+// keep writes the checkpoints. Of a log that this run has not opened it writes what the run before left.
 func (b *broker) keep() error {
 	return b.ifAlive(func() error {
-		var highWatermarks, starts strings.Builder
-		partitions := b.all()
-		for _, to := range []*strings.Builder{&highWatermarks, &starts} {
-			fmt.Fprintf(to, "0\n%d\n", len(partitions))
+		b.mu.Lock()
+		for _, p := range b.partitions {
+			name := directory(p.TopicIDPartition)
+			b.kept.highWatermarks[name], b.kept.starts[name] = p.log.HighWatermark(), p.log.Start()
 		}
-		for _, p := range partitions {
-			fmt.Fprintf(&highWatermarks, "%s %d %d\n", p.Topic, p.Partition, p.log.HighWatermark())
-			fmt.Fprintf(&starts, "%s %d %d\n", p.Topic, p.Partition, p.log.Start())
-		}
+		highWatermarks, starts := encodeCheckpoint(b.kept.highWatermarks), encodeCheckpoint(b.kept.starts)
+		b.mu.Unlock()
 		return errors.Join(
-			replaceFile(filepath.Join(b.dir, highWatermarkFile), []byte(highWatermarks.String())),
-			replaceFile(filepath.Join(b.dir, logStartFile), []byte(starts.String())))
+			replaceFile(filepath.Join(b.dir, highWatermarkFile), highWatermarks),
+			replaceFile(filepath.Join(b.dir, logStartFile), starts))
 	})
+}
+
+func encodeCheckpoint(offsets map[string]int64) []byte {
+	text := fmt.Appendf(nil, "0\n%d\n", len(offsets))
+	for _, name := range slices.Sorted(maps.Keys(offsets)) {
+		dash := strings.LastIndexByte(name, '-')
+		text = fmt.Appendf(text, "%s %s %d\n", name[:dash], name[dash+1:], offsets[name])
+	}
+	return text
+}
+
+// forget drops what is kept of a partition that is no more.
+func (b *broker) forget(name string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.kept.highWatermarks, name)
+	delete(b.kept.starts, name)
 }
 
 // housekeeping writes the checkpoints now and then, and has the logs forget what they need no more.
@@ -112,14 +129,26 @@ func (b *broker) housekeeping() {
 	}
 }
 
-// closeLogs closes the logs, and if that went well, and the broker was not killed, says so to the next run.
+// closeLogs closes the logs, and if that went well, and the broker was not killed, says so to the next run: unless there is
+// a log that this run has not opened, and that the run before has not closed.
 func (b *broker) closeLogs() error {
 	err := b.keep()
+	opened := map[string]bool{}
 	for _, p := range b.all() {
 		err = errors.Join(err, p.log.Close())
+		opened[directory(p.TopicIDPartition)] = true
 	}
 	if err != nil {
 		return err
+	}
+	entries, err := os.ReadDir(b.dir)
+	if err != nil {
+		return err
+	}
+	for _, entry := range entries {
+		if entry.IsDir() && !opened[entry.Name()] && !b.kept.clean {
+			return nil
+		}
 	}
 	return replaceFile(filepath.Join(b.dir, cleanFile), fmt.Appendf(nil, `{"version":0,"brokerEpoch":%d}`, b.epoch))
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -10,6 +11,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/walhop/walhop/walstorage"
 )
 
 // Given a byte that has changed in the leader's log file, any of two batches, when a consumer or a follower fetches, then it gets
@@ -73,4 +76,44 @@ func (p *plainClient) fetch(topic string, broker int32, from int64) (batches []b
 	request.Topics = []kmsg.FetchRequestTopic{{Topic: topic, Partitions: []kmsg.FetchRequestTopicPartition{part}}}
 	answer := ask[*kmsg.FetchResponse](p, broker, request).Topics[0].Partitions[0]
 	return answer.RecordBatches, answer.ErrorCode
+}
+
+// Given a broker that died and whose next start fails before it has opened its logs, when it starts at last, then its logs are
+// recovered all the same, and what it has kept is not forgotten: nobody has said that they were closed.
+func TestNothingIsCleanThatWasNotClosed(t *testing.T) {
+	cfg := overFiles(t)
+	c := start(t, cfg)
+	_, err := c.controller.createTopic("t", 1, 3)
+	require.NoError(t, err)
+	client := newPlainClient(t, c)
+	defer client.close()
+	for range 3 {
+		client.mustProduce("t", acksAll, "x")
+	}
+	id := c.controller.current().Topics["t"].Partitions[0].Leader
+	settled(t, c, "t")
+	b := c.broker(id)
+	require.NoError(t, b.keep())
+	clean := filepath.Join(b.dir, cleanFile)
+	require.NoError(t, c.kill(id))
+	require.NoFileExists(t, clean)
+	before, err := readCheckpoint(filepath.Join(b.dir, highWatermarkFile))
+	require.NoError(t, err)
+	require.Equal(t, map[string]int64{"t-0": 3}, before)
+
+	refused := b.brokerConfig
+	refused.storage = func(context.Context, int32, string) (walstorage.WalStorageManager, error) {
+		return nil, errStoreStopped
+	}
+	_, err = startBroker(t.Context(), refused)
+	require.ErrorIs(t, err, errStoreStopped)
+	require.NoFileExists(t, clean)
+	after, err := readCheckpoint(filepath.Join(b.dir, highWatermarkFile))
+	require.NoError(t, err)
+	require.Equal(t, before, after)
+
+	require.NoError(t, c.start(t.Context(), id))
+	awaitInSync(t, c, "t", 0, 3)
+	c.close()
+	require.FileExists(t, clean)
 }

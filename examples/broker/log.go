@@ -26,8 +26,11 @@ func (p *partition) openLog(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	b.mu.RLock()
+	highWatermark, start := b.kept.highWatermarks[name], b.kept.starts[name]
+	b.mu.RUnlock()
 	cfg := unifiedlog.Config{
-		FS: dir, TopicID: p.TopicID, CleanShutdown: b.kept.clean, HighWatermark: b.kept.highWatermarks[name], LogStart: b.kept.starts[name],
+		FS: dir, TopicID: p.TopicID, CleanShutdown: b.kept.clean, HighWatermark: highWatermark, LogStart: start,
 		SegmentBytes: b.segmentBytes, MaxBatchBytes: maxBatch, Moved: p.moved, Logger: b.logger.With("partition", name),
 	}
 	p.log, err = unifiedlog.Open(ctx, cfg)

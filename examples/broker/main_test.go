@@ -95,6 +95,14 @@ func TestRun(t *testing.T) {
 	}
 	post("/brokers/0/start", http.StatusOK)
 	post("/brokers/0/start", http.StatusConflict)
+	require.Eventually(t, func() bool { // a log that was not opened again is not closed in order either
+		for _, p := range look(t, endpoint).Partitions {
+			if len(p.ISR) < 3 {
+				return false
+			}
+		}
+		return true
+	}, time.Minute, 10*time.Millisecond)
 	http.DefaultClient.CloseIdleConnections()
 	end()
 	for _, id := range []string{"0", "1", "2"} {
