@@ -28,7 +28,7 @@ fuzz: ## every decoder, $(FUZZTIME) each; FUZZ=pattern for some of them
 	@./.ci/fuzz $(FUZZTIME) '$(FUZZ)'
 
 bench: ## the limits and ours, side by side in one run
-	go test -run '^$$' -bench . -benchmem ./walstorage/segment ./metadata ./leader ./local ./metadata/filelog ./metadata/kafkalog
+	go test -run '^$$' -bench . -benchmem ./walstorage/segment ./metadata ./leader ./local ./metadata/filelog ./metadata/kafkalog ./unifiedlog
 
 soak: ## random stories of the simulator, $(SEEDS) of them from seed $(FIRST) on
 	go test ./internal/sim -run TestSeeds -count=1 -seeds=$(SEEDS) -first=$(FIRST) -timeout 24h -v
