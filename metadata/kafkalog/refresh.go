@@ -13,8 +13,8 @@ import (
 	"github.com/walhop/walhop/metadata"
 )
 
-// refresh looks for added partitions and for a topic that was created again, until ctx ends. Leaders are followed by the
-// client itself.
+// refresh looks for added partitions, for a topic that was created again, and for records deleted before they were read,
+// until ctx ends. Leaders are followed by the client itself.
 func (s *subscription) refresh(ctx context.Context) {
 	ticker := time.NewTicker(s.log.cfg.RefreshInterval)
 	defer ticker.Stop()
@@ -33,6 +33,32 @@ func (s *subscription) refresh(ctx context.Context) {
 			s.restart(topic)
 		default:
 			s.extend(topic)
+			s.lookForDeleted(ctx, numbersOf(topic))
+		}
+	}
+}
+
+// lookForDeleted tells of records that are gone though they have not been read (M3). The next record of the partition would
+// show it, but there may be none: then nobody would tell.
+func (s *subscription) lookForDeleted(ctx context.Context, partitions []int32) {
+	ctx, cancel := context.WithTimeout(ctx, s.log.cfg.OpenTimeout)
+	defer cancel()
+	starts, err := listOffsets(ctx, s.log.client, s.log.cfg.Topic, partitions, listStart)
+	if err != nil { // the next time is soon enough
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, n := range partitions {
+		at, start := s.partitions[n], starts[n].offset
+		if at == nil || start <= max(at.next, at.gone) {
+			continue
+		}
+		at.gone = start
+		s.lose(at, metadata.GapMissing)
+		s.warn("records of the metadata topic were deleted before they were read", n, at.next, start)
+		if s.wake != nil {
+			s.wake()
 		}
 	}
 }
@@ -78,7 +104,7 @@ func (s *subscription) restart(topic *kmsg.MetadataResponseTopic) {
 	}
 	for _, n := range slices.Sorted(maps.Keys(s.partitions)) {
 		at := s.partitions[n]
-		at.next, at.damaged = 0, false
+		at.next, at.gone, at.damaged = 0, 0, false
 		s.lose(at, metadata.GapMissing)
 	}
 	s.mu.Unlock()

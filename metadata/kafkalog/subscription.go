@@ -46,7 +46,8 @@ type subscription struct {
 	// events holds one of each broker: the names in a broker's events are mostly those of its last one, so decoding into it
 	// allocates nothing.
 	events map[int32]*metadata.Event
-	failed error // to be returned by Next
+	failed error              // to be returned by Next
+	wake   context.CancelFunc // ends the wait of Next for records, to have it look at gaps; nil before the first wait
 }
 
 // reading is the place of a subscription in one partition.
@@ -58,6 +59,8 @@ type reading struct {
 	// cutFrom is where the log ended before it was cut, if a record has shown that before the client's error came; -1
 	// otherwise.
 	cutFrom int64
+	// gone is below which offset the cluster has deleted what this subscription had not read, and that was told.
+	gone int64
 	// damaged says that what stands at next cannot be read, and that this has been told.
 	damaged bool
 }
@@ -182,6 +185,19 @@ func (s *subscription) Next(ctx context.Context) (metadata.Item, error) {
 			}
 			return item, nil
 		}
+		s.await(ctx, client)
+	}
+}
+
+// await waits for records, or until a look at the topic has found that some are gone.
+func (s *subscription) await(ctx context.Context, client *kgo.Client) {
+	ctx, wake := context.WithCancel(ctx)
+	defer wake()
+	s.mu.Lock()
+	s.wake = wake
+	told := len(s.gaps) > 0
+	s.mu.Unlock()
+	if !told {
 		s.take(client, client.PollFetches(ctx))
 	}
 }
@@ -241,6 +257,7 @@ func (s *subscription) accept(r *kgo.Record) (deliver bool) {
 	switch {
 	case at == nil:
 		return false
+	case r.Offset > at.next && r.Offset <= at.gone: // of which look has told already
 	case r.Offset > at.next: // nothing but loss leaves offsets out: there are no transactions and no compaction
 		s.lose(at, metadata.GapMissing)
 		s.warn("records of the metadata topic were gone before they were read", r.Partition, at.next, r.Offset)

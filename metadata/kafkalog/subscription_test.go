@@ -188,6 +188,35 @@ func TestRetentionPassesAReader(t *testing.T) {
 	}
 }
 
+// M3: all that a reader lacks is deleted, and nothing is published after it. It is told all the same.
+func TestAllThatAReaderLacksIsDeleted(t *testing.T) {
+	t.Parallel()
+	cluster := newCluster(t)
+	log := open(t, config(cluster, 1, 0))
+	cfg := config(cluster, 2, 0)
+	cfg.RefreshInterval = 20 * time.Millisecond
+	sub := subscribe(t, open(t, cfg))
+	publish(t, log, event(1, 0, 0))
+	wantEvents(t, sub, event(1, 0, 0))
+	resume := pauseFetches(cluster)
+	publish(t, log, event(1, 0, 1), event(1, 0, 2))
+	deleteBefore(t, cluster, 1, 3)
+	resume()
+	item := next(t, sub)
+	for item.Gap == nil { // what was on its way
+		item = next(t, sub)
+	}
+	require.EqualValues(t, 1, item.Gap.BrokerID)
+	require.Equal(t, metadata.GapMissing, item.Gap.Reason)
+	wantNothing(t, sub)
+
+	// It reads on, and the next event says which it lacks.
+	publish(t, log, event(1, 0, 3))
+	gap := wantGap(t, sub, 1, metadata.GapMissing)
+	require.EqualValues(t, 3, gap.To)
+	wantEvents(t, sub, event(1, 0, 3))
+}
+
 // pauseFetches makes the cluster refuse fetches until the function that it returns is called.
 func pauseFetches(cluster *kfake.Cluster) (resume func()) {
 	return fault(cluster, kmsg.Fetch, kerr.KafkaStorageError, -1).Remove
