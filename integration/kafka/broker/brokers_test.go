@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 
@@ -189,27 +188,13 @@ func (b *brokers) finish(t *testing.T, topics ...string) {
 	b.process.Stop(t)
 	var dirs []string
 	for _, topic := range topics {
-		log := logBytes(t, b.partition(0, topic))
+		log := kafka.LogBytes(t, b.partition(0, topic))
 		for broker := range 3 {
 			dirs = append(dirs, b.partition(broker, topic))
-			require.True(t, bytes.Equal(log, logBytes(t, b.partition(broker, topic))), "the log of %s at broker %d is not that at broker 0", topic, broker)
+			require.True(t, bytes.Equal(log, kafka.LogBytes(t, b.partition(broker, topic))), "the log of %s at broker %d is not that at broker 0", topic, broker)
 		}
 	}
 	require.Empty(t, b.Judge(t, false, dirs...))
-}
-
-// logBytes returns the bytes of all segments of a partition.
-func logBytes(t *testing.T, dir string) (all []byte) {
-	t.Helper()
-	files, err := filepath.Glob(filepath.Join(dir, "*.log"))
-	require.NoError(t, err)
-	slices.Sort(files)
-	for _, file := range files {
-		content, err := os.ReadFile(file)
-		require.NoError(t, err)
-		all = append(all, content...)
-	}
-	return all
 }
 
 // client returns a client, which is closed with the test.

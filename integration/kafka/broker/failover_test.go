@@ -84,7 +84,7 @@ func (b *brokers) inSync(t *testing.T) {
 // end returns the offset after a log's last batch.
 func end(t *testing.T, dir string) (end int64) {
 	t.Helper()
-	for s := batch.NewScanner(logBytes(t, dir)); s.Next(); {
+	for s := batch.NewScanner(kafka.LogBytes(t, dir)); s.Next(); {
 		end = s.Header().NextOffset()
 	}
 	return end
@@ -94,7 +94,7 @@ func end(t *testing.T, dir string) (end int64) {
 func (b *brokers) epochStart(t *testing.T, broker int, topic string, epoch int32) (start int64) {
 	t.Helper()
 	start = -1
-	for s := batch.NewScanner(logBytes(t, b.partition(broker, topic))); s.Next() && start < 0; {
+	for s := batch.NewScanner(kafka.LogBytes(t, b.partition(broker, topic))); s.Next() && start < 0; {
 		if s.Header().LeaderEpoch >= epoch {
 			start = s.Header().BaseOffset
 		}

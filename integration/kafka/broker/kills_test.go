@@ -113,11 +113,11 @@ func TestTruncatedTail(t *testing.T) {
 		records := []*kgo.Record{kgo.StringRecord(fmt.Sprint("tail-", round, "-0")), kgo.StringRecord(fmt.Sprint("tail-", round, "-1"))}
 		require.NoError(t, one.ProduceSync(t.Context(), records...).FirstErr())
 		b.stop(t, old)
-		kept := logBytes(t, b.partition(int(old), topic))
+		kept := kafka.LogBytes(t, b.partition(int(old), topic))
 		require.Contains(t, string(kept), fmt.Sprint("tail-", round, "-1"), "it was acknowledged, so it was written")
 
 		produce(fmt.Sprint("after-", round, "-0"), fmt.Sprint("after-", round, "-1"), fmt.Sprint("after-", round, "-2"))
-		leads := logBytes(t, b.partition(int(b.leader(t, topic)), topic))
+		leads := kafka.LogBytes(t, b.partition(int(b.leader(t, topic)), topic))
 		if strings.Contains(string(leads), fmt.Sprint("tail-", round, "-")) {
 			want = want[:len(want)-3] // it has been quick: they are no tail
 			want = append(want, fmt.Sprint("tail-", round, "-0"), fmt.Sprint("tail-", round, "-1"), fmt.Sprint("after-", round, "-0"), fmt.Sprint("after-", round, "-1"), fmt.Sprint("after-", round, "-2"))

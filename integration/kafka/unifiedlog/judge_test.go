@@ -66,7 +66,7 @@ func TestKafkaTakesOurLogs(t *testing.T) {
 	records := cluster.Records(t, dirs...)
 	for _, w := range all {
 		t.Run(w.topic, func(t *testing.T) {
-			require.True(t, bytes.Equal(w.bytes, logBytes(t, cluster.Broker(1).Partition(w.topic, 0))), "the broker has changed the log")
+			require.True(t, bytes.Equal(w.bytes, kafka.LogBytes(t, cluster.Broker(1).Partition(w.topic, 0))), "the broker has changed the log")
 			require.Subset(t, epochs(t, cluster.Broker(1).Partition(w.topic, 0)), epochs(t, w.dir), "the log has lost epochs")
 			require.NotEmpty(t, records[w.dir])
 			require.Equal(t, kafka.Visible(records[w.dir], false), consumed(t, cluster, w.topic, w.end, kgo.ReadUncommitted()))
@@ -132,18 +132,4 @@ func epochs(t *testing.T, dir string) []string {
 	all := strings.Split(strings.TrimSpace(string(content)), "\n")
 	require.Greater(t, len(all), 2, "after a version and a count")
 	return all[2:]
-}
-
-// logBytes returns the bytes of all segments of a partition.
-func logBytes(t *testing.T, dir string) (all []byte) {
-	t.Helper()
-	files, err := filepath.Glob(filepath.Join(dir, "*.log"))
-	require.NoError(t, err)
-	slices.Sort(files)
-	for _, file := range files {
-		content, err := os.ReadFile(file)
-		require.NoError(t, err)
-		all = append(all, content...)
-	}
-	return all
 }

@@ -73,8 +73,8 @@ func TestFollowARunningBroker(t *testing.T) {
 	following.Stop()
 	leadership.Resign()
 	require.NoError(t, to.Close())
-	want := logBytes(t, from.dir)
-	require.True(t, bytes.Equal(want, logBytes(t, dir)), "the follower's log is not the broker's")
+	want := kafka.LogBytes(t, from.dir)
+	require.True(t, bytes.Equal(want, kafka.LogBytes(t, dir)), "the follower's log is not the broker's")
 	require.Empty(t, cluster.Judge(t, false, dir))
 	ours := cluster.Records(t, dir)[dir]
 	require.Equal(t, kafka.Visible(ours, true), consumed(t, cluster, topic, end, kgo.ReadCommitted()))
