@@ -440,6 +440,6 @@ func TestWrongClock(t *testing.T) {
 
 // J25: a kept connection that the server has closed meanwhile is nobody's failure.
 func TestClosedKeepAlive(t *testing.T) {
-	drivertest.ClosedKeepAlive(t, newFake(t, fake.Config{}),
+	drivertest.ClosedKeepAlive(t, newFake(fake.Config{}),
 		func(url string) *objectstore.Manager { return manage(t, config(url)) })
 }

@@ -35,7 +35,7 @@ func faultsConfig() conformance.FaultsConfig {
 	}
 	return conformance.FaultsConfig{
 		Handler: func(tb testing.TB) http.Handler {
-			server := newFake(tb, fake.Config{PageSize: 100})
+			server := newFake(fake.Config{PageSize: 100})
 			tb.Cleanup(server.Close)
 			return server
 		},

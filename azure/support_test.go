@@ -5,8 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/require"
-
 	"github.com/walhop/walhop/azure"
 	"github.com/walhop/walhop/internal/drivertest"
 	fake "github.com/walhop/walhop/internal/fakes/azure"
@@ -36,12 +34,12 @@ func secrets() []string {
 
 // serve starts a fake over a socket.
 func serve(tb testing.TB, cfg fake.Config) (*fake.Server, string) {
-	server := newFake(tb, cfg)
+	server := newFake(cfg)
 	return server, drivertest.Serve(tb, server)
 }
 
 // newFake makes a fake that knows our key, our SAS and our token, and those that cfg adds.
-func newFake(_ testing.TB, cfg fake.Config) *fake.Server {
+func newFake(cfg fake.Config) *fake.Server {
 	cfg.Account = account
 	cfg.Containers = append(cfg.Containers, bucket)
 	cfg.Keys = append(cfg.Keys, accountKey)
@@ -65,41 +63,38 @@ func withSAS(url string) azure.Config {
 	return c
 }
 
-func open(tb testing.TB, cfg azure.Config) *azure.Driver {
-	driver, err := azure.NewDriver(tb.Context(), cfg)
-	require.NoError(tb, err)
-	tb.Cleanup(func() { require.NoError(tb, driver.Close()) })
-	return driver
+// ours is the package.
+var ours = drivertest.Driver[azure.Config, *azure.Driver]{
+	New: azure.New, NewDriver: azure.NewDriver,
+	Fields: func(c *azure.Config) drivertest.Fields {
+		return drivertest.Fields{
+			Endpoint: &c.Endpoint, Parallelism: &c.Parallelism,
+			DialTimeout: &c.DialTimeout, ResponseHeaderTimeout: &c.ResponseHeaderTimeout, StallTimeout: &c.StallTimeout,
+			HTTPClient: &c.HTTPClient, Store: &c.Store,
+		}
+	},
 }
+
+func open(tb testing.TB, c azure.Config) *azure.Driver { return ours.Open(tb, c) }
+
+func manage(tb testing.TB, c azure.Config) *objectstore.Manager { return ours.Manage(tb, c) }
 
 // inMemory starts a fake that a driver in the same bubble reaches without a socket (D5).
 func inMemory(tb testing.TB, cfg fake.Config) (*fake.Server, *pipenet.Server, azure.Config) {
-	server := newFake(tb, cfg)
-	network := drivertest.ServePipes(tb, server)
-	c := config("http://fake.invalid")
-	c.HTTPClient = network.Client()
+	server := newFake(cfg)
+	network, c := ours.InPipes(tb, server, config(""))
 	return server, network, c
 }
 
 // serveTLS starts a fake over TLS, and a client that trusts it.
 func serveTLS(tb testing.TB, cfg fake.Config) (*fake.Server, azure.Config) {
-	server := newFake(tb, cfg)
-	url, client := drivertest.ServeTLS(tb, server)
-	c := config(url)
-	c.HTTPClient = client
-	return server, c
-}
-
-func manage(tb testing.TB, c azure.Config) *objectstore.Manager {
-	manager, err := azure.New(tb.Context(), c)
-	require.NoError(tb, err)
-	tb.Cleanup(func() { require.NoError(tb, manager.Close()) })
-	return manager
+	server := newFake(cfg)
+	return server, ours.OverTLS(tb, server, config(""))
 }
 
 // subject is the driver on its fake.
 func subject() drivertest.Subject[fake.Fault] {
-	return drivertest.Subject[fake.Fault]{
+	words := drivertest.Subject[fake.Fault]{
 		Put: "PutBlob", Get: "GetBlob", Stat: "GetBlobProperties", List: "ListBlobs", Warm: "ListBlobs",
 		Operations: operations,
 		Busy:       "ServerBusy", Refused: "AuthorizationFailure", NoBucket: "ContainerNotFound",
@@ -110,38 +105,7 @@ func subject() drivertest.Subject[fake.Fault] {
 				Truncate: f.Truncate, Cut: f.Cut, StallAfter: f.StallAfter, Flip: f.Flip, IgnoreRange: f.IgnoreRange, ContentRange: f.ContentRange,
 			}
 		},
-		Pipes: func(tb testing.TB, page int) drivertest.Place[fake.Fault] {
-			server, network, c := inMemory(tb, fake.Config{PageSize: page})
-			return place(server, network, c)
-		},
-		Sockets: func(tb testing.TB) drivertest.Place[fake.Fault] {
-			server, url := serve(tb, fake.Config{})
-			return place(server, nil, config(url))
-		},
-		TLS: func(tb testing.TB) drivertest.Place[fake.Fault] {
-			server, c := serveTLS(tb, fake.Config{})
-			return place(server, nil, c)
-		},
 	}
-}
-
-// place is a running fake, and c what reaches it.
-func place(server *fake.Server, network *pipenet.Server, c azure.Config) drivertest.Place[fake.Fault] {
-	with := func(options drivertest.Options) azure.Config {
-		c := c
-		c.StallTimeout, c.ResponseHeaderTimeout = options.StallTimeout, options.ResponseHeaderTimeout
-		c.Store.MaxAttempts = options.MaxAttempts
-		if options.AttemptTimeout > 0 {
-			c.Store.AttemptTimeout = options.AttemptTimeout
-		}
-		if options.HTTPClient != nil || options.Own {
-			c.HTTPClient = options.HTTPClient
-		}
-		return c
-	}
-	return drivertest.Place[fake.Fault]{
-		Fake: server, Network: network,
-		Driver:  func(tb testing.TB, options drivertest.Options) objectstore.Driver { return open(tb, with(options)) },
-		Manager: func(tb testing.TB, options drivertest.Options) *objectstore.Manager { return manage(tb, with(options)) },
-	}
+	start := func(page int) drivertest.Fake[fake.Fault] { return newFake(fake.Config{PageSize: page}) }
+	return drivertest.On(words, ours, start, config)
 }

@@ -173,7 +173,7 @@ func TestContextValuesReachTheClient(t *testing.T) { drivertest.ContextValues(t,
 // The package's own client speaks HTTP/1.1 although the server offers more, and uses its connections again, as many as
 // were open at once.
 func TestOwnTransport(t *testing.T) {
-	server := newFake(t, fake.Config{})
+	server := newFake(fake.Config{})
 	drivertest.OwnTransport(t, subject(), server, func(listening *httptest.Server) objectstore.Driver {
 		drivertest.PlainHTTP2(listening)
 		return open(t, config(listening.URL))

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"cloud.google.com/go/auth"
-	"github.com/stretchr/testify/require"
 
 	"github.com/walhop/walhop/gcs"
 	"github.com/walhop/walhop/internal/drivertest"
@@ -37,9 +36,14 @@ func with(p auth.TokenProvider) *auth.Credentials {
 
 // serve starts a fake over a socket.
 func serve(tb testing.TB, cfg fake.Config) (*fake.Server, string) {
-	cfg.Buckets = append(cfg.Buckets, bucket)
-	server := fake.New(cfg)
+	server := newFake(cfg)
 	return server, drivertest.Serve(tb, server)
+}
+
+// newFake makes a fake that has our bucket, and what cfg adds.
+func newFake(cfg fake.Config) *fake.Server {
+	cfg.Buckets = append(cfg.Buckets, bucket)
+	return fake.New(cfg)
 }
 
 // config is a configuration for the fake at that address.
@@ -50,43 +54,38 @@ func config(url string) gcs.Config {
 	}
 }
 
-func open(tb testing.TB, cfg gcs.Config) *gcs.Driver {
-	driver, err := gcs.NewDriver(tb.Context(), cfg)
-	require.NoError(tb, err)
-	tb.Cleanup(func() { require.NoError(tb, driver.Close()) })
-	return driver
+// ours is the package.
+var ours = drivertest.Driver[gcs.Config, *gcs.Driver]{
+	New: gcs.New, NewDriver: gcs.NewDriver,
+	Fields: func(c *gcs.Config) drivertest.Fields {
+		return drivertest.Fields{
+			Endpoint: &c.Endpoint, Parallelism: &c.Parallelism,
+			DialTimeout: &c.DialTimeout, ResponseHeaderTimeout: &c.ResponseHeaderTimeout, StallTimeout: &c.StallTimeout,
+			HTTPClient: &c.HTTPClient, Store: &c.Store,
+		}
+	},
 }
+
+func open(tb testing.TB, c gcs.Config) *gcs.Driver { return ours.Open(tb, c) }
+
+func manage(tb testing.TB, c gcs.Config) *objectstore.Manager { return ours.Manage(tb, c) }
 
 // inMemory starts a fake that a driver in the same bubble reaches without a socket (D5).
 func inMemory(tb testing.TB, cfg fake.Config) (*fake.Server, *pipenet.Server, gcs.Config) {
-	cfg.Buckets = append(cfg.Buckets, bucket)
-	server := fake.New(cfg)
-	network := drivertest.ServePipes(tb, server)
-	c := config("http://fake.invalid")
-	c.HTTPClient = network.Client()
+	server := newFake(cfg)
+	network, c := ours.InPipes(tb, server, config(""))
 	return server, network, c
 }
 
 // serveTLS starts a fake over TLS, and a client that trusts it.
 func serveTLS(tb testing.TB, cfg fake.Config) (*fake.Server, gcs.Config) {
-	cfg.Buckets = append(cfg.Buckets, bucket)
-	server := fake.New(cfg)
-	url, client := drivertest.ServeTLS(tb, server)
-	c := config(url)
-	c.HTTPClient = client
-	return server, c
-}
-
-func manage(tb testing.TB, c gcs.Config) *objectstore.Manager {
-	manager, err := gcs.New(tb.Context(), c)
-	require.NoError(tb, err)
-	tb.Cleanup(func() { require.NoError(tb, manager.Close()) })
-	return manager
+	server := newFake(cfg)
+	return server, ours.OverTLS(tb, server, config(""))
 }
 
 // subject is the driver on its fake.
 func subject() drivertest.Subject[fake.Fault] {
-	return drivertest.Subject[fake.Fault]{
+	words := drivertest.Subject[fake.Fault]{
 		Put: fake.Insert, Get: fake.Read, Stat: fake.Get, List: fake.List, Warm: fake.List,
 		Operations: operations,
 		Busy:       "backendError", Refused: "forbidden", NoBucket: "notFound",
@@ -98,38 +97,7 @@ func subject() drivertest.Subject[fake.Fault] {
 			}
 		},
 		Content: func(r faulty.Request) []byte { return fake.Request{Request: r}.Media() },
-		Pipes: func(tb testing.TB, page int) drivertest.Place[fake.Fault] {
-			server, network, c := inMemory(tb, fake.Config{PageSize: page})
-			return place(server, network, c)
-		},
-		Sockets: func(tb testing.TB) drivertest.Place[fake.Fault] {
-			server, url := serve(tb, fake.Config{})
-			return place(server, nil, config(url))
-		},
-		TLS: func(tb testing.TB) drivertest.Place[fake.Fault] {
-			server, c := serveTLS(tb, fake.Config{})
-			return place(server, nil, c)
-		},
 	}
-}
-
-// place is a running fake, and c what reaches it.
-func place(server *fake.Server, network *pipenet.Server, c gcs.Config) drivertest.Place[fake.Fault] {
-	with := func(options drivertest.Options) gcs.Config {
-		c := c
-		c.StallTimeout, c.ResponseHeaderTimeout = options.StallTimeout, options.ResponseHeaderTimeout
-		c.Store.MaxAttempts = options.MaxAttempts
-		if options.AttemptTimeout > 0 {
-			c.Store.AttemptTimeout = options.AttemptTimeout
-		}
-		if options.HTTPClient != nil || options.Own {
-			c.HTTPClient = options.HTTPClient
-		}
-		return c
-	}
-	return drivertest.Place[fake.Fault]{
-		Fake: server, Network: network,
-		Driver:  func(tb testing.TB, options drivertest.Options) objectstore.Driver { return open(tb, with(options)) },
-		Manager: func(tb testing.TB, options drivertest.Options) *objectstore.Manager { return manage(tb, with(options)) },
-	}
+	start := func(page int) drivertest.Fake[fake.Fault] { return newFake(fake.Config{PageSize: page}) }
+	return drivertest.On(words, ours, start, config)
 }

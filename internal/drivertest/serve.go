@@ -6,8 +6,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"testing"
-
-	"github.com/walhop/walhop/internal/fakes/pipenet"
 )
 
 // handler is a fake: Close ends its waits, so that what serves it can be closed.
@@ -32,14 +30,6 @@ func ServeTLS(tb testing.TB, fake handler) (url string, client *http.Client) {
 	tb.Cleanup(listening.Close)
 	tb.Cleanup(fake.Close)
 	return listening.URL, listening.Client()
-}
-
-// ServePipes starts a fake that is reached without a socket from the same bubble (D5).
-func ServePipes(tb testing.TB, fake handler) *pipenet.Server {
-	network := pipenet.Serve(fake)
-	tb.Cleanup(network.Close)
-	tb.Cleanup(fake.Close)
-	return network
 }
 
 // RoundTrip is a transport.

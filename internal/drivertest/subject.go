@@ -58,7 +58,7 @@ type Place[F any] struct {
 	Manager func(tb testing.TB, options Options) *objectstore.Manager
 }
 
-// Subject is a driver and its fake.
+// Subject is a driver and its fake. [On] sets the last three fields.
 type Subject[F any] struct {
 	// Put, Get, Stat, List and Warm are what the fake calls the requests of these calls.
 	Put, Get, Stat, List, Warm string
