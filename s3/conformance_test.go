@@ -2,22 +2,17 @@ package s3_test
 
 import (
 	"context"
-	"math"
-	"net/http"
 	"os"
 	"os/exec"
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/aws/aws-sdk-go-v2/credentials"
-	sdk "github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/stretchr/testify/require"
 
 	"github.com/walhop/walhop/conformance"
 	"github.com/walhop/walhop/internal/caseresults"
-	"github.com/walhop/walhop/internal/configtest"
 	fake "github.com/walhop/walhop/internal/fakes/s3"
 	"github.com/walhop/walhop/s3"
 	"github.com/walhop/walhop/walstorage"
@@ -137,96 +132,4 @@ func conform(t *testing.T, server fake.Config, noChecksum bool, skip map[string]
 		Invalid:   invalid(t),
 	})
 	// That nothing is left behind, each case has looked at: an upload that was cancelled may land later still (W1).
-}
-
-// wrong are the changes to a configuration that are refused, by the field that has to be named.
-func wrong() map[string][]func(*s3.Config) {
-	type config = s3.Config
-	ready := sdk.New(sdk.Options{Region: "eu-central-1"})
-	// besides makes a change to a configuration that has a ready client.
-	besides := func(change func(*config)) func(*config) {
-		return func(c *config) {
-			*c = config{Bucket: c.Bucket, Client: ready, Store: c.Store}
-			change(c)
-		}
-	}
-	negative := func(field func(*config) *time.Duration) []func(*config) {
-		return []func(*config){func(c *config) { *field(c) = -1 }, func(c *config) { *field(c) = math.MinInt64 }}
-	}
-	return map[string][]func(*config){
-		"Bucket": {
-			func(c *config) { c.Bucket = "" },
-			func(c *config) { c.Bucket = "a/b" },
-			func(c *config) { c.Bucket = "a b" },
-			func(c *config) { c.Bucket = ".." },
-			func(c *config) { c.Bucket = "b?X-Amz-Signature=x" },
-			func(c *config) { c.Bucket = "arn:aws:s3 x" },
-			func(c *config) { c.Bucket = strings.Repeat("a", 256) },
-		},
-		"Provider": {
-			func(c *config) { c.Provider = "amazon" },
-			func(c *config) { c.Provider = "AWS" },
-			func(c *config) { c.Provider = "backblaze-b2" },
-			func(c *config) { c.Provider = "aws-express" }, // of a bucket that is no directory bucket
-		},
-		"Region": {
-			func(c *config) { c.Endpoint = "" },
-			func(c *config) { c.Region = "eu central" },
-			func(c *config) { c.Region = "evil.example/" },
-			besides(func(c *config) { c.Region = "eu-central-1" }),
-		},
-		"Endpoint": {
-			func(c *config) { c.Endpoint = "localhost:9000" },
-			func(c *config) { c.Endpoint = "ftp://localhost" },
-			func(c *config) { c.Endpoint = "http://" },
-			func(c *config) { c.Endpoint = "http://key:" + configtest.Secret + "@localhost" },
-			func(c *config) { c.Endpoint = "http://localhost?token=" + configtest.Secret },
-			func(c *config) { c.Endpoint = "http://localhost/#" + configtest.Secret },
-			func(c *config) { c.Endpoint = "http://local host:%" + configtest.Secret },
-			func(c *config) { c.Endpoint, c.Region, c.Provider = "", "eu-central-1", "minio" },
-			func(c *config) { c.Endpoint = "https://storage.googleapis.com" },
-			besides(func(c *config) { c.Endpoint = "http://localhost:1" }),
-		},
-		"PathStyle":   {besides(func(c *config) { c.PathStyle = true })},
-		"Credentials": {besides(func(c *config) { c.Credentials = keys() })},
-		"HTTPClient":  {besides(func(c *config) { c.HTTPClient = http.DefaultClient })},
-		"KMSKeyID": {
-			func(c *config) { c.KMSKeyID = "a\r\nX-Evil: 1" },
-			func(c *config) { c.Bucket, c.KMSKeyID = directoryBucket, "alias/segments" },
-			func(c *config) { c.Bucket, c.KMSKeyID = directoryBucket, "arn:aws:kms:eu-central-1:1:alias/segments" },
-		},
-		"NoChecksum":            {func(c *config) { c.Bucket, c.NoChecksum = directoryBucket, true }},
-		"Parallelism":           {func(c *config) { c.Parallelism = -1 }, func(c *config) { c.Parallelism = 10_001 }},
-		"DialTimeout":           negative(func(c *config) *time.Duration { return &c.DialTimeout }),
-		"ResponseHeaderTimeout": negative(func(c *config) *time.Duration { return &c.ResponseHeaderTimeout }),
-		"StallTimeout":          negative(func(c *config) *time.Duration { return &c.StallTimeout }),
-		"Store.Cluster":         {func(c *config) { c.Store.Cluster = "" }, func(c *config) { c.Store.Cluster = "a/b" }},
-		"Store.Prefix":          {func(c *config) { c.Store.Prefix = "../up" }},
-		"Store.AttemptTimeout":  negative(func(c *config) *time.Duration { return &c.Store.AttemptTimeout }),
-	}
-}
-
-// opened makes a store of the configuration and closes it again.
-func opened(tb testing.TB, c s3.Config) error {
-	manager, err := s3.New(tb.Context(), c)
-	if err != nil {
-		return err
-	}
-	return manager.Close()
-}
-
-// A2: each wrong value of each field is refused with the name of the field and without what may be secret (W11), and no
-// field is forgotten.
-func TestConfig(t *testing.T) {
-	configtest.Run(t, configtest.Table[s3.Config]{
-		Valid: s3.Config{Bucket: bucket, Endpoint: "http://localhost:1", Store: objectstore.Config{Cluster: "c"}},
-		Open:  opened,
-		Wrong: wrong(),
-		Any:   map[string]string{"Client": "a ready client makes other fields wrong"},
-	})
-}
-
-// invalid are the wrong values for the suite.
-func invalid(t *testing.T) map[string]func() error {
-	return configtest.First(config("http://localhost:1"), wrong(), func(c s3.Config) error { return opened(t, c) })
 }
