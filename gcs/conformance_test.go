@@ -1,102 +1,51 @@
 package gcs_test
 
 import (
-	"context"
-	"os"
-	"os/exec"
-	"strings"
 	"testing"
-
-	"github.com/stretchr/testify/require"
 
 	"github.com/walhop/walhop/conformance"
 	"github.com/walhop/walhop/gcs"
 	"github.com/walhop/walhop/internal/caseresults"
+	"github.com/walhop/walhop/internal/drivertest"
 	fake "github.com/walhop/walhop/internal/fakes/gcs"
 	"github.com/walhop/walhop/walstorage"
 	"github.com/walhop/walhop/walstorage/objectstore"
 )
 
-// urlVariable tells a peer process the address of the store.
-const urlVariable = "WALHOP_GCS_CONFORMANCE_URL"
-
 // TestConformancePeer is the other process of TestConformance. In this one it does nothing.
 func TestConformancePeer(*testing.T) {
-	conformance.PeerMain(func(place objectstore.Config) (walstorage.WalStorageManager, error) {
-		c := config(os.Getenv(urlVariable))
-		c.Store = place
-		manager, err := gcs.New(context.Background(), c)
-		if err != nil {
-			return nil, err
-		}
-		return manager, nil
-	})
+	ours.PeerMain(func(url, _ string) gcs.Config { return config(url) })
 }
 
 // Segments in Google Cloud Storage keep every rule that the suite checks, W1 to W12, over the wire protocol.
 func TestConformance(t *testing.T) {
 	store, url := serve(t, fake.Config{PageSize: 100, Tokens: []string{token, limitedToken}})
-	changed := func(change func(*gcs.Config)) gcs.Config {
-		c := config(url)
-		change(&c)
-		return c
+	by := func(place objectstore.Config, token string) gcs.Config {
+		return drivertest.With(config(url), func(c *gcs.Config) { c.Store, c.Credentials = place, with(provider(token)) })
 	}
-	opening := func(tb testing.TB, c gcs.Config) walstorage.WalStorageManager {
-		manager, err := gcs.New(tb.Context(), c)
-		require.NoError(tb, err)
-		return manager
+	suite := ours.Suite(func(testing.TB) gcs.Config { return config(url) })
+	suite.Peer = drivertest.Peer("TestConformancePeer", url, "")
+	suite.NoBucket = func(tb testing.TB) (walstorage.WalStorageManager, error) {
+		return manage(tb, drivertest.With(config(url), func(c *gcs.Config) { c.Bucket = "none" })), nil
 	}
-	closing := func(tb testing.TB, c gcs.Config) walstorage.WalStorageManager {
-		manager := opening(tb, c)
-		tb.Cleanup(func() { require.NoError(tb, manager.Close()) })
-		return manager
+	suite.Denied = func(tb testing.TB, place objectstore.Config) walstorage.WalStorageManager {
+		return manage(tb, by(place, "unknown-token-0123456789"))
 	}
-	conformance.Run(t, conformance.Config{
-		Open: func(tb testing.TB, place objectstore.Config) walstorage.WalStorageManager {
-			return opening(tb, changed(func(c *gcs.Config) { c.Store = place }))
-		},
-		Driver: func(tb testing.TB) objectstore.Driver {
-			driver, err := gcs.NewDriver(tb.Context(), config(url))
-			require.NoError(tb, err)
-			return driver
-		},
-		Peer: func(tb testing.TB) *exec.Cmd {
-			cmd := conformance.Reexecute(tb, "TestConformancePeer")
-			cmd.Env = append(cmd.Env, urlVariable+"="+url)
-			return cmd
-		},
-		NoBucket: func(tb testing.TB) (walstorage.WalStorageManager, error) {
-			return closing(tb, changed(func(c *gcs.Config) { c.Bucket = "none" })), nil
-		},
-		Denied: func(tb testing.TB, place objectstore.Config) walstorage.WalStorageManager {
-			return closing(tb, changed(func(c *gcs.Config) {
-				c.Store, c.Credentials = place, with(provider("unknown-token-0123456789"))
-			}))
-		},
-		Undeletable: func(tb testing.TB, place objectstore.Config, id walstorage.SegmentID) walstorage.WalStorageManager {
-			keys, err := walstorage.NewKeys(place.Prefix, place.Cluster)
-			require.NoError(tb, err)
-			key := keys.Key(id)
-			store.Fault(func(r fake.Request) fake.Fault {
-				if r.Op != fake.Delete || r.Token() != limitedToken || r.Key != key {
-					return fake.Fault{}
-				}
-				return fake.Fault{Status: 403, Reason: "forbidden", Message: "no storage.objects.delete access"}
-			})
-			return closing(tb, changed(func(c *gcs.Config) { c.Store, c.Credentials = place, with(provider(limitedToken)) }))
-		},
-		Residue: func(_ testing.TB, prefix string) (names []string) {
-			for _, key := range store.Keys(bucket) {
-				if strings.HasPrefix(key, prefix) && !strings.HasSuffix(key, ".wal") {
-					names = append(names, key)
-				}
+	suite.Undeletable = func(tb testing.TB, place objectstore.Config, id walstorage.SegmentID) walstorage.WalStorageManager {
+		key := drivertest.KeyIn(tb, place, id)
+		store.Fault(func(r fake.Request) fake.Fault {
+			if r.Op != fake.Delete || r.Token() != limitedToken || r.Key != key {
+				return fake.Fault{}
 			}
-			return names
-		},
-		ListLarge: 201,
-		Secrets:   []string{token, limitedToken, "unknown-token-0123456789"},
-		Invalid:   invalid(t),
-		Report:    caseresults.Record(t, "gcs"),
-	})
+			return fake.Fault{Status: 403, Reason: "forbidden", Message: "no storage.objects.delete access"}
+		})
+		return manage(tb, by(place, limitedToken))
+	}
+	suite.Residue = drivertest.Residue(store)
+	suite.ListLarge = 201
+	suite.Secrets = []string{token, limitedToken, "unknown-token-0123456789"}
+	suite.Invalid = invalid(t)
+	suite.Report = caseresults.Record(t, "gcs")
+	conformance.Run(t, suite)
 	// That nothing is left behind, each case has looked at: an upload that was cancelled may land later still (W1).
 }

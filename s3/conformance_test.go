@@ -1,18 +1,13 @@
 package s3_test
 
 import (
-	"context"
-	"os"
-	"os/exec"
-	"strconv"
-	"strings"
 	"testing"
 
 	"github.com/aws/aws-sdk-go-v2/credentials"
-	"github.com/stretchr/testify/require"
 
 	"github.com/walhop/walhop/conformance"
 	"github.com/walhop/walhop/internal/caseresults"
+	"github.com/walhop/walhop/internal/drivertest"
 	fake "github.com/walhop/walhop/internal/fakes/s3"
 	"github.com/walhop/walhop/s3"
 	"github.com/walhop/walhop/walstorage"
@@ -27,109 +22,61 @@ const limitedKey = "LIMITED"
 func TestConformance(t *testing.T) {
 	t.Run("plain", func(t *testing.T) {
 		t.Parallel()
-		conform(t, fake.Config{}, false, nil, caseresults.Record(t, "s3"))
+		conform(t, fake.Config{}, "", nil, caseresults.Record(t, "s3"))
 	})
 	t.Run("old store", func(t *testing.T) {
-		if raceDetector {
+		if drivertest.Race {
 			t.Skip("checksums share no memory that the plain run does not: without -race this runs")
 		}
 		t.Parallel()
-		skip := map[string]string{}
-		for _, id := range []string{"C3", "C4", "C5", "F9", "H4", "H8", "L2", "L3", "L7", "L10"} {
-			skip[id] = "long, and nothing in it depends on checksums: TestConformance/plain has it"
-		}
-		conform(t, fake.Config{Old: true}, true, skip, nil)
+		conform(t, fake.Config{Old: true}, old, drivertest.Long("nothing in it depends on checksums"), nil)
 	})
 }
 
-// What a peer process is told: the address of the store, and whether it is an old one.
-const (
-	urlVariable = "WALHOP_S3_CONFORMANCE_URL"
-	oldVariable = "WALHOP_S3_CONFORMANCE_OLD"
-)
+// old is a kind of store, which takes no checksums. The other has no name.
+const old = "old"
+
+// variant is the configuration for a kind of store.
+func variant(url, kind string) s3.Config {
+	return drivertest.With(config(url), func(c *s3.Config) { c.NoChecksum = kind == old })
+}
 
 // TestConformancePeer is the other process of TestConformance. In this one it does nothing.
-func TestConformancePeer(*testing.T) {
-	conformance.PeerMain(func(place objectstore.Config) (walstorage.WalStorageManager, error) {
-		c := config(os.Getenv(urlVariable))
-		c.Store, c.NoChecksum = place, os.Getenv(oldVariable) == "true"
-		manager, err := s3.New(context.Background(), c)
-		if err != nil {
-			return nil, err
-		}
-		return manager, nil
-	})
-}
+func TestConformancePeer(*testing.T) { ours.PeerMain(variant) }
 
-func conform(t *testing.T, server fake.Config, noChecksum bool, skip map[string]string, report func(conformance.Result)) {
+func conform(t *testing.T, server fake.Config, kind string, skip map[string]string, report func(conformance.Result)) {
 	server.PageSize = 100
 	server.AccessKeys = []string{accessKey, limitedKey}
 	store, url := serve(t, server)
-	with := func(change func(*s3.Config)) s3.Config {
-		c := config(url)
-		c.NoChecksum = noChecksum
-		change(&c)
-		return c
+	by := func(place objectstore.Config, accessKey, secretKey string) s3.Config {
+		return drivertest.With(variant(url, kind), func(c *s3.Config) {
+			c.Store, c.Credentials = place, credentials.NewStaticCredentialsProvider(accessKey, secretKey, "")
+		})
 	}
-	connect := func(tb testing.TB, c s3.Config) walstorage.WalStorageManager {
-		manager, err := s3.New(tb.Context(), c)
-		require.NoError(tb, err)
-		return manager
+	suite := ours.Suite(func(testing.TB) s3.Config { return variant(url, kind) })
+	suite.Peer = drivertest.Peer("TestConformancePeer", url, kind)
+	suite.NoBucket = func(tb testing.TB) (walstorage.WalStorageManager, error) {
+		return manage(tb, drivertest.With(variant(url, kind), func(c *s3.Config) { c.Bucket = "none" })), nil
 	}
-	closing := func(tb testing.TB, c s3.Config) walstorage.WalStorageManager {
-		manager := connect(tb, c)
-		tb.Cleanup(func() { require.NoError(tb, manager.Close()) })
-		return manager
+	suite.Denied = func(tb testing.TB, place objectstore.Config) walstorage.WalStorageManager {
+		return manage(tb, by(place, "STRANGER", "unknown-secret"))
 	}
-	conformance.Run(t, conformance.Config{
-		Open: func(tb testing.TB, place objectstore.Config) walstorage.WalStorageManager {
-			return connect(tb, with(func(c *s3.Config) { c.Store = place }))
-		},
-		Driver: func(tb testing.TB) objectstore.Driver {
-			driver, err := s3.NewDriver(tb.Context(), with(func(*s3.Config) {}))
-			require.NoError(tb, err)
-			return driver
-		},
-		Peer: func(tb testing.TB) *exec.Cmd {
-			cmd := conformance.Reexecute(tb, "TestConformancePeer")
-			cmd.Env = append(cmd.Env, urlVariable+"="+url, oldVariable+"="+strconv.FormatBool(noChecksum))
-			return cmd
-		},
-		NoBucket: func(tb testing.TB) (walstorage.WalStorageManager, error) {
-			return closing(tb, with(func(c *s3.Config) { c.Bucket = "none" })), nil
-		},
-		Denied: func(tb testing.TB, place objectstore.Config) walstorage.WalStorageManager {
-			return closing(tb, with(func(c *s3.Config) {
-				c.Store, c.Credentials = place, credentials.NewStaticCredentialsProvider("STRANGER", "unknown-secret", "")
-			}))
-		},
-		Undeletable: func(tb testing.TB, place objectstore.Config, id walstorage.SegmentID) walstorage.WalStorageManager {
-			keys, err := walstorage.NewKeys(place.Prefix, place.Cluster)
-			require.NoError(tb, err)
-			key := keys.Key(id)
-			store.Fault(func(r fake.Request) fake.Fault {
-				if r.AccessKey() != limitedKey {
-					return fake.Fault{}
-				}
-				return fake.Fault{Keys: map[string]string{key: "AccessDenied"}}
-			})
-			return closing(tb, with(func(c *s3.Config) {
-				c.Store, c.Credentials = place, credentials.NewStaticCredentialsProvider(limitedKey, secretKey, "")
-			}))
-		},
-		Residue: func(_ testing.TB, prefix string) (names []string) {
-			for _, key := range store.Keys(bucket) {
-				if strings.HasPrefix(key, prefix) && !strings.HasSuffix(key, ".wal") {
-					names = append(names, key)
-				}
+	suite.Undeletable = func(tb testing.TB, place objectstore.Config, id walstorage.SegmentID) walstorage.WalStorageManager {
+		key := drivertest.KeyIn(tb, place, id)
+		store.Fault(func(r fake.Request) fake.Fault {
+			if r.AccessKey() != limitedKey {
+				return fake.Fault{}
 			}
-			return names
-		},
-		Report:    report,
-		ListLarge: 201,
-		Skip:      skip,
-		Secrets:   []string{accessKey, secretKey, sessionToken, "unknown-secret"},
-		Invalid:   invalid(t),
-	})
+			return fake.Fault{Keys: map[string]string{key: "AccessDenied"}}
+		})
+		return manage(tb, by(place, limitedKey, secretKey))
+	}
+	suite.Residue = drivertest.Residue(store)
+	suite.ListLarge = 201
+	suite.Skip = skip
+	suite.Secrets = []string{accessKey, secretKey, sessionToken, "unknown-secret"}
+	suite.Invalid = invalid(t)
+	suite.Report = report
+	conformance.Run(t, suite)
 	// That nothing is left behind, each case has looked at: an upload that was cancelled may land later still (W1).
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/walhop/walhop/walstorage"
+	"github.com/walhop/walhop/walstorage/objectstore"
 )
 
 // Cluster is the cluster of the configurations.
@@ -26,7 +27,12 @@ func Segment(tb testing.TB) walstorage.SegmentID {
 
 // Key is the segment's key in the store.
 func Key(tb testing.TB, id walstorage.SegmentID) string {
-	keys, err := walstorage.NewKeys("", Cluster)
+	return KeyIn(tb, objectstore.Config{Cluster: Cluster}, id)
+}
+
+// KeyIn is the segment's key in a place of the store.
+func KeyIn(tb testing.TB, place objectstore.Config, id walstorage.SegmentID) string {
+	keys, err := walstorage.NewKeys(place.Prefix, place.Cluster)
 	require.NoError(tb, err)
 	return keys.Key(id)
 }
