@@ -64,16 +64,7 @@ func withSAS(url string) azure.Config {
 }
 
 // ours is the package.
-var ours = drivertest.Driver[azure.Config, *azure.Driver]{
-	New: azure.New, NewDriver: azure.NewDriver,
-	Fields: func(c *azure.Config) drivertest.Fields {
-		return drivertest.Fields{
-			Endpoint: &c.Endpoint, Parallelism: &c.Parallelism,
-			DialTimeout: &c.DialTimeout, ResponseHeaderTimeout: &c.ResponseHeaderTimeout, StallTimeout: &c.StallTimeout,
-			HTTPClient: &c.HTTPClient, Store: &c.Store,
-		}
-	},
-}
+var ours = drivertest.Driver[azure.Config, *azure.Driver]{New: azure.New, NewDriver: azure.NewDriver}
 
 func open(tb testing.TB, c azure.Config) *azure.Driver { return ours.Open(tb, c) }
 

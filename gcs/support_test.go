@@ -55,16 +55,7 @@ func config(url string) gcs.Config {
 }
 
 // ours is the package.
-var ours = drivertest.Driver[gcs.Config, *gcs.Driver]{
-	New: gcs.New, NewDriver: gcs.NewDriver,
-	Fields: func(c *gcs.Config) drivertest.Fields {
-		return drivertest.Fields{
-			Endpoint: &c.Endpoint, Parallelism: &c.Parallelism,
-			DialTimeout: &c.DialTimeout, ResponseHeaderTimeout: &c.ResponseHeaderTimeout, StallTimeout: &c.StallTimeout,
-			HTTPClient: &c.HTTPClient, Store: &c.Store,
-		}
-	},
-}
+var ours = drivertest.Driver[gcs.Config, *gcs.Driver]{New: gcs.New, NewDriver: gcs.NewDriver}
 
 func open(tb testing.TB, c gcs.Config) *gcs.Driver { return ours.Open(tb, c) }
 

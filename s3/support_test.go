@@ -48,16 +48,7 @@ func config(url string) s3.Config {
 }
 
 // ours is the package.
-var ours = drivertest.Driver[s3.Config, *s3.Driver]{
-	New: s3.New, NewDriver: s3.NewDriver,
-	Fields: func(c *s3.Config) drivertest.Fields {
-		return drivertest.Fields{
-			Endpoint: &c.Endpoint, Parallelism: &c.Parallelism,
-			DialTimeout: &c.DialTimeout, ResponseHeaderTimeout: &c.ResponseHeaderTimeout, StallTimeout: &c.StallTimeout,
-			HTTPClient: &c.HTTPClient, Store: &c.Store,
-		}
-	},
-}
+var ours = drivertest.Driver[s3.Config, *s3.Driver]{New: s3.New, NewDriver: s3.NewDriver}
 
 func open(tb testing.TB, c s3.Config) *s3.Driver { return ours.Open(tb, c) }
 

@@ -3,6 +3,7 @@ package drivertest
 import (
 	"context"
 	"net/http"
+	"reflect"
 	"testing"
 	"time"
 
@@ -17,17 +18,27 @@ type Driver[C any, D objectstore.Driver] struct {
 	// New and NewDriver are the package's.
 	New       func(ctx context.Context, config C) (*objectstore.Manager, error)
 	NewDriver func(ctx context.Context, config C) (D, error)
-	// Fields tells where the fields are that the configuration of every driver has.
-	Fields func(config *C) Fields
 }
 
-// Fields are the fields that the configuration of every driver of a store over HTTP has under these names.
-type Fields struct {
-	Endpoint                                         *string
-	Parallelism                                      *int
-	DialTimeout, ResponseHeaderTimeout, StallTimeout *time.Duration
-	HTTPClient                                       **http.Client
-	Store                                            *objectstore.Config
+// fields are those that the configuration of every driver of a store over HTTP has, under these names.
+type fields struct {
+	Endpoint              *string
+	Parallelism           *int
+	DialTimeout           *time.Duration
+	ResponseHeaderTimeout *time.Duration
+	StallTimeout          *time.Duration
+	HTTPClient            **http.Client
+	Store                 *objectstore.Config
+}
+
+// fieldsOf finds them.
+func fieldsOf[C any](config *C) fields {
+	var found fields
+	given, all := reflect.ValueOf(config).Elem(), reflect.ValueOf(&found).Elem()
+	for i := range all.NumField() {
+		all.Field(i).Set(given.FieldByName(all.Type().Field(i).Name).Addr())
+	}
+	return found
 }
 
 // Open makes a driver, and closes it when the test ends.
@@ -60,15 +71,15 @@ func (d Driver[C, D]) InPipes(tb testing.TB, fake handler, config C) (*pipenet.S
 	network := pipenet.Serve(fake)
 	tb.Cleanup(network.Close)
 	tb.Cleanup(fake.Close)
-	fields := d.Fields(&config)
-	*fields.Endpoint, *fields.HTTPClient = "http://fake.invalid", network.Client()
+	f := fieldsOf(&config)
+	*f.Endpoint, *f.HTTPClient = "http://fake.invalid", network.Client()
 	return network, config
 }
 
 // OverTLS starts a fake that the configuration then reaches over TLS, through a client that trusts it.
 func (d Driver[C, D]) OverTLS(tb testing.TB, fake handler, config C) C {
-	fields := d.Fields(&config)
-	*fields.Endpoint, *fields.HTTPClient = ServeTLS(tb, fake)
+	f := fieldsOf(&config)
+	*f.Endpoint, *f.HTTPClient = ServeTLS(tb, fake)
 	return config
 }
 
@@ -76,14 +87,14 @@ func (d Driver[C, D]) OverTLS(tb testing.TB, fake handler, config C) C {
 func at[F, C any, D objectstore.Driver](d Driver[C, D], fake Fake[F], network *pipenet.Server, config C) Place[F] {
 	with := func(options Options) C {
 		config := config
-		fields := d.Fields(&config)
-		*fields.StallTimeout, *fields.ResponseHeaderTimeout = options.StallTimeout, options.ResponseHeaderTimeout
-		fields.Store.MaxAttempts = options.MaxAttempts
+		f := fieldsOf(&config)
+		*f.StallTimeout, *f.ResponseHeaderTimeout = options.StallTimeout, options.ResponseHeaderTimeout
+		f.Store.MaxAttempts = options.MaxAttempts
 		if options.AttemptTimeout > 0 {
-			fields.Store.AttemptTimeout = options.AttemptTimeout
+			f.Store.AttemptTimeout = options.AttemptTimeout
 		}
 		if options.HTTPClient != nil || options.Own {
-			*fields.HTTPClient = options.HTTPClient
+			*f.HTTPClient = options.HTTPClient
 		}
 		return config
 	}

@@ -23,7 +23,7 @@ func With[C any](config C, change func(config *C)) C {
 
 // in is the configuration for a place in its store.
 func (d Driver[C, D]) in(config C, place objectstore.Config) C {
-	*d.Fields(&config).Store = place
+	*fieldsOf(&config).Store = place
 	return config
 }
 
@@ -48,7 +48,7 @@ func (d Driver[C, D]) Suite(config func(tb testing.TB) C) conformance.Config {
 func (d Driver[C, D]) Faults(words conformance.FaultsConfig, config func(url string) C) conformance.FaultsConfig {
 	at := func(at conformance.Endpoint, place objectstore.Config) C {
 		c := d.in(config(at.URL), place)
-		*d.Fields(&c).HTTPClient = at.Client
+		*fieldsOf(&c).HTTPClient = at.Client
 		return c
 	}
 	words.Driver = func(tb testing.TB, endpoint conformance.Endpoint) objectstore.Driver {
