@@ -2,7 +2,6 @@ package azure
 
 import (
 	"context"
-	"net/http"
 	"net/url"
 	"strings"
 
@@ -11,7 +10,6 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azidentity"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/container"
 
-	"github.com/walhop/walhop/internal/httpstore"
 	"github.com/walhop/walhop/walstorage"
 )
 
@@ -24,18 +22,7 @@ func (d *Driver) connect(ctx context.Context, config Config) error {
 	if config.Client != nil {
 		d.client = config.Client
 	} else {
-		options := &container.ClientOptions{ClientOptions: azcore.ClientOptions{Retry: once}}
-		if config.HTTPClient != nil {
-			options.Transport = config.HTTPClient
-		} else {
-			d.own = &http.Transport{Proxy: http.ProxyFromEnvironment}
-			httpstore.Configure(d.own, config.settings())
-			options.Transport = &http.Client{
-				Transport: d.own,
-				// A signature is good for one place, and an upload is one request.
-				CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-			}
-		}
+		options := &container.ClientOptions{ClientOptions: azcore.ClientOptions{Retry: once, Transport: d.transport(config)}}
 		place := strings.TrimRight(config.Endpoint, "/") + "/" + config.Container
 		var err error
 		switch {

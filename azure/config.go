@@ -63,12 +63,14 @@ type Config struct {
 
 	// HTTPClient sends the requests to the store in place of the package's own client; Parallelism, DialTimeout and
 	// ResponseHeaderTimeout are then its own affair, and so is closing it. It should speak HTTP/1.1: over HTTP/2 all
-	// requests share one connection and its loss. Tokens are asked for through a client of the SDK.
+	// requests share one connection and its loss. Its Transport, Jar and Timeout are used; it is not asked about redirects,
+	// of which none is followed. Tokens are asked for through a client of the SDK, unless Credential has another.
 	HTTPClient *http.Client
 
 	// Client is a ready client of the SDK for the container, whose URL, credentials, transport and policies are used; the
 	// fields here that say the same must be empty, Container among them. Its retries are not used. Tokens that it has to
-	// ask for have to come within Store.AttemptTimeout: see [Driver.Warm].
+	// ask for have to come within Store.AttemptTimeout: see [Driver.Warm]. Redirects, the answer to a challenge, and what the
+	// SDK's log is told of a URL are its own affair.
 	Client *container.Client
 
 	// Store configures the Manager above the driver: cluster, key prefix, retries, hooks, the logger. NewDriver does not

@@ -33,6 +33,9 @@
 //
 // Tokens are asked for in the background, before they expire, and outlast the attempt that needed them first: an attempt
 // is shorter than a token may take. Where the store refuses a token (401) it is dropped, and the request may be repeated
-// with another, once; a second refusal is walstorage.ErrAccessDenied. A SAS or a key that has expired is
+// with another, once, which has the claims that the store wants to see; a second refusal is walstorage.ErrAccessDenied.
+// Tokens are for storage and nothing else, whatever a store says that it takes. A SAS or a key that has expired is
 // walstorage.ErrAccessDenied until the broker is started with another.
+//
+// Redirects are not followed: a signature is good for one place.
 package azure

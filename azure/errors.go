@@ -154,7 +154,7 @@ func (d *Driver) classify(ctx context.Context, a *attempt, op operation, err err
 // answered classifies what the store has answered.
 func (d *Driver) answered(generation uint64, op operation, status int, code string, answer *http.Response, err error) error {
 	kind := kindOf(op, status, code)
-	if status == http.StatusUnauthorized && d.tokens != nil && d.tokens.refused(generation) {
+	if status == http.StatusUnauthorized && d.tokens != nil && d.tokens.refused(generation, claimsOf(answer)) {
 		kind = walstorage.ErrUnavailable
 	}
 	classified := walstorage.NewError(kind, d.bare(err))

@@ -35,13 +35,19 @@ func (d *Driver) bare(err error) error {
 		copied, text := d.bareAnswer(answer)
 		return &bared{text: text, err: copied}
 	case errors.As(err, &request):
-		copied := &url.Error{Op: request.Op, URL: bareURL(request.URL), Err: request.Err}
-		if text := d.scrub(request.Err.Error()); text != request.Err.Error() {
-			copied.Err = errors.New(text)
-		}
+		copied := d.bareRequest(request)
 		return &bared{text: d.scrub(copied.Error()), err: copied}
 	}
 	return &bared{text: d.scrub(err.Error()), err: err}
+}
+
+// bareRequest copies an error of net/http without the query of its URL.
+func (d *Driver) bareRequest(request *url.Error) *url.Error {
+	copied := &url.Error{Op: request.Op, URL: bareURL(request.URL), Err: request.Err}
+	if text := d.scrub(request.Err.Error()); text != request.Err.Error() {
+		copied.Err = errors.New(text)
+	}
+	return copied
 }
 
 // bareURL is scheme, host and path of a URL.

@@ -3,7 +3,6 @@ package azure
 import (
 	"context"
 	"errors"
-	"slices"
 	"sync"
 	"time"
 
@@ -43,7 +42,8 @@ type tokens struct {
 	fetch      *fetch // nil if nobody asks
 	asked      time.Time
 	generation uint64
-	unproven   bool // this generation took the place of a refused one and has not worked yet
+	unproven   bool   // this generation took the place of a refused one and has not worked yet
+	claims     string // what the store wants to see in the next token, "" for nothing in particular
 }
 
 // fetch is one asking for a token. err may be read when done is closed.
@@ -123,11 +123,17 @@ func (t *tokens) old(now time.Time) bool {
 func (t *tokens) ask() {
 	ctx, cancel := context.WithTimeout(t.ctx, tokenTimeout)
 	defer cancel()
-	token, err := t.askSource(ctx)
+	t.mu.Lock()
+	claims := t.claims
+	t.mu.Unlock()
+	token, err := t.askSource(ctx, claims)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if err == nil {
 		t.token = token
+		if t.claims == claims {
+			t.claims = ""
+		}
 	}
 	t.fetch.err = err
 	close(t.fetch.done)
@@ -135,28 +141,23 @@ func (t *tokens) ask() {
 }
 
 // askSource contains a panic of the credential: this goroutine is nobody's call.
-func (t *tokens) askSource(ctx context.Context) (token azcore.AccessToken, err error) {
+func (t *tokens) askSource(ctx context.Context, claims string) (token azcore.AccessToken, err error) {
 	defer func() {
 		if recover() != nil {
 			err = errors.New("the credential panicked")
 		}
 	}()
-	return t.source.GetToken(ctx, policy.TokenRequestOptions{Scopes: scopes, EnableCAE: true})
+	return t.source.GetToken(ctx, policy.TokenRequestOptions{Scopes: scopes, Claims: claims, EnableCAE: true})
 }
 
-// GetToken implements azcore.TokenCredential, for the SDK.
-func (t *tokens) GetToken(ctx context.Context, options policy.TokenRequestOptions) (azcore.AccessToken, error) {
-	t.mu.Lock()
-	token := t.token
-	t.mu.Unlock()
-	if options.Claims == "" && slices.Equal(options.Scopes, scopes) && time.Now().Before(token.ExpiresOn) {
-		return token, nil
+// GetToken implements azcore.TokenCredential, for the SDK. It asks nobody: the SDK calls it under contexts that do not
+// end, while all its other requests wait. The SDK is to keep nothing: what it gets here has its end at once.
+func (t *tokens) GetToken(context.Context, policy.TokenRequestOptions) (azcore.AccessToken, error) {
+	token := t.current()
+	if token == "" {
+		return azcore.AccessToken{}, walstorage.NewError(walstorage.ErrUnavailable, errors.New("azure: the token was refused meanwhile"))
 	}
-	token, err := t.source.GetToken(ctx, options)
-	if err != nil {
-		return azcore.AccessToken{}, &tokenError{err}
-	}
-	return token, nil
+	return azcore.AccessToken{Token: token, ExpiresOn: time.Now()}, nil
 }
 
 // current is the token itself, which no error text may hold.
@@ -175,13 +176,15 @@ func (t *tokens) worked(generation uint64) {
 	}
 }
 
-// refused says that the store did not take the token of an attempt. again tells whether another is worth an attempt.
-func (t *tokens) refused(generation uint64) (again bool) {
+// refused says that the store did not take the token of an attempt, and with what claims it would take one. again tells
+// whether another is worth an attempt.
+func (t *tokens) refused(generation uint64, claims string) (again bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if generation != t.generation {
 		return true
 	}
+	t.claims = claims
 	again = !t.unproven
 	t.unproven = true
 	t.generation++
