@@ -58,13 +58,14 @@ func TestCheckRange(t *testing.T) {
 
 // W11: what is wrong with an endpoint is told without its text.
 func TestWrongEndpoint(t *testing.T) {
-	for _, right := range []string{"http://localhost:1", "https://storage.example/base/", "http://[::1]:80"} {
+	for _, right := range []string{"http://localhost:1", "https://storage.example/base/", "http://[::1]:80", "http://localhost:65535", "http://localhost:"} {
 		assert.Empty(t, httpstore.WrongEndpoint(right), right)
 	}
 	const secret = "planted0123456789"
 	for _, wrong := range []string{
 		"", "localhost:9000", "ftp://localhost", "http://", "//localhost", "http://user:" + secret + "@localhost",
 		"http://localhost?token=" + secret, "http://localhost?", "http://localhost/#" + secret, "http://local host:%" + secret,
+		"http://localhost:0", "http://localhost:65536", "http://[::1]:99999/" + secret,
 	} {
 		problem := httpstore.WrongEndpoint(wrong)
 		assert.NotEmpty(t, problem, wrong)
