@@ -153,8 +153,11 @@ func (c *Config) checkPlace() error {
 		}
 	}
 	if c.AccountKey != "" {
-		if _, err := base64.StdEncoding.DecodeString(c.AccountKey); err != nil {
+		switch key, err := base64.StdEncoding.DecodeString(c.AccountKey); {
+		case err != nil:
 			return invalid("AccountKey", "is not base64")
+		case len(key) == 0: // line breaks, which base64 may have anywhere
+			return invalid("AccountKey", "is blank")
 		}
 	}
 	if problem := wrongSAS(c.SAS); problem != "" {
@@ -201,6 +204,11 @@ func wrongSAS(sas string) string {
 		return `has no "sig"`
 	case values.Has("comp") || values.Has("restype") || values.Has("marker"):
 		return "is the query of a request: a signature alone is wanted"
+	}
+	for name := range values {
+		if name == "" || !only(name, "abcdefghijklmnopqrstuvwxyz-") { // of a whole URL, or of a connection string
+			return "has something else in it than the parameters of a signature"
+		}
 	}
 	return ""
 }

@@ -87,11 +87,20 @@ func (d *Driver) deleteBatch(ctx context.Context, keys []string, results map[str
 			}
 			return err
 		}
+		twice := map[string]bool{}
 		for _, item := range items {
 			if item == nil || item.ContentID == nil || *item.ContentID < 0 || *item.ContentID >= len(keys) {
 				continue
 			}
-			results[keys[*item.ContentID]] = d.deleted(a, item.Error)
+			key := keys[*item.ContentID]
+			_, told := results[key]
+			twice[key] = twice[key] || told
+			results[key] = d.deleted(a, item.Error)
+		}
+		for key, again := range twice {
+			if again { // one of the two answers is another blob's, and nobody knows which
+				delete(results, key)
+			}
 		}
 		return nil
 	})

@@ -44,7 +44,7 @@ func TestDeleteReadsEachKey(t *testing.T) {
 		"a number too large":        {fake.Fault{ContentID: "5"}, 5, nil},
 		"a number below zero":       {fake.Fault{ContentID: "-1"}, 5, nil},
 		"a number that is none":     {fake.Fault{ContentID: "one"}, 5, nil},
-		"a number twice":            {fake.Fault{ContentID: "1"}, 1, nil},
+		"a number twice":            {fake.Fault{ContentID: "1"}, 2, nil},
 		"an error document for all": {fake.Fault{Document: document}, 5, nil},
 	}
 	for name, test := range tests {

@@ -42,7 +42,7 @@ func (d *Driver) page(ctx context.Context, options *container.ListBlobsFlatOptio
 	}
 	page = make([]objectstore.Object, 0, len(out.Segment.BlobItems))
 	for _, item := range out.Segment.BlobItems {
-		if item == nil || item.Name == nil || item.Properties == nil || item.Properties.ContentLength == nil {
+		if item == nil || item.Name == nil || item.Properties == nil || item.Properties.ContentLength == nil || *item.Properties.ContentLength < 0 {
 			return nil, "", walstorage.NewError(walstorage.ErrUnavailable, errors.New("azure: the list has a blob without name or size"))
 		}
 		if item.Properties.ResourceType != nil && *item.Properties.ResourceType == "directory" {

@@ -85,10 +85,11 @@ func (d *Driver) bareAnswer(answer *azcore.ResponseError) (*azcore.ResponseError
 	if raw == nil {
 		return copied, d.scrub(text.String())
 	}
+	sent := authorityOf(raw.Request)
 	message := ""
 	if raw.StatusCode >= 400 && raw.Body != nil { // the SDK has read it
 		if body, err := runtime.Payload(raw); err == nil {
-			message = d.scrub(messageOf(body), signatureOf(raw.Request)...)
+			message = d.scrub(messageOf(body), sent...)
 		}
 	}
 	if message != "" {
@@ -102,13 +103,18 @@ func (d *Driver) bareAnswer(answer *azcore.ResponseError) (*azcore.ResponseError
 		Header: raw.Header.Clone(), ContentLength: int64(len(message)), Body: io.NopCloser(strings.NewReader(message)),
 	}
 	copied.RawResponse.Header.Del("Location")
+	for _, values := range copied.RawResponse.Header {
+		for i, value := range values {
+			values[i] = d.scrub(value, sent...)
+		}
+	}
 	if request := raw.Request; request != nil && request.URL != nil {
 		copied.RawResponse.Request = &http.Request{
 			Method: request.Method, Host: request.Host,
 			URL: &url.URL{Scheme: request.URL.Scheme, Host: request.URL.Host, Path: request.URL.Path},
 		}
 	}
-	return copied, d.scrub(text.String())
+	return copied, d.scrub(text.String(), sent...)
 }
 
 // messageOf is the first line of the message of an error document, with the detail if that may be told.
@@ -144,19 +150,23 @@ func (d *Driver) scrub(text string, more ...string) string {
 	return text
 }
 
-// signatureOf is what a request was authorised with, as its header has it.
-func signatureOf(request *http.Request) []string {
+// authorityOf is what a request was authorised with: its query, as the SDK has sorted it, and what its header has.
+func authorityOf(request *http.Request) []string {
 	if request == nil {
 		return nil
 	}
+	var authority []string
+	if request.URL != nil && request.URL.RawQuery != "" {
+		authority = append(authority, request.URL.RawQuery)
+	}
 	_, signature, _ := strings.Cut(request.Header.Get("Authorization"), " ")
-	if signature == "" {
-		return nil
-	}
 	if _, mac, found := strings.Cut(signature, ":"); found && mac != "" { // of a shared key; before it is the account
-		return []string{mac}
+		signature = mac
 	}
-	return []string{signature}
+	if signature != "" {
+		authority = append(authority, signature)
+	}
+	return authority
 }
 
 // secretsOf lists the forms in which the signature of a SAS may stand in a text.
@@ -166,11 +176,13 @@ func secretsOf(rawQuery string) []string {
 	}
 	secrets := []string{rawQuery}
 	for part := range strings.SplitSeq(rawQuery, "&") {
-		if sig, found := strings.CutPrefix(part, "sig="); found && sig != "" {
-			secrets = append(secrets, sig)
-			if plain, err := url.QueryUnescape(sig); err == nil {
-				secrets = append(secrets, plain, url.QueryEscape(plain), url.PathEscape(plain))
-			}
+		name, sig, _ := strings.Cut(part, "=")
+		if name, err := url.QueryUnescape(name); err != nil || name != "sig" || sig == "" {
+			continue
+		}
+		secrets = append(secrets, sig)
+		if plain, err := url.QueryUnescape(sig); err == nil {
+			secrets = append(secrets, plain, url.QueryEscape(plain), url.PathEscape(plain))
 		}
 	}
 	return secrets
