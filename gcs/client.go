@@ -2,8 +2,14 @@ package gcs
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
+	"log/slog"
 	"net/http"
+	"net/url"
+	"os"
+	"reflect"
 	"strings"
 
 	"cloud.google.com/go/auth"
@@ -19,6 +25,9 @@ import (
 func (d *Driver) connect(ctx context.Context, config Config) error {
 	client := config.Client
 	if client == nil {
+		if err := wrongVariable(); err != nil {
+			return err
+		}
 		through, err := d.transport(ctx, config)
 		if err != nil {
 			return err
@@ -60,15 +69,54 @@ func (d *Driver) transport(ctx context.Context, config Config) (*http.Client, er
 		t.base = d.own
 	}
 	found := config.Credentials
-	if found == nil && !config.Anonymous && !strings.HasPrefix(config.Endpoint, "http:") {
+	if found == nil && !config.Anonymous && !config.plain() {
 		var err error
-		// What the SDK asks for, without the rest of the cloud.
-		found, err = credentials.DetectDefault(&credentials.DetectOptions{Scopes: []string{storage.ScopeFullControl}})
-		if err != nil {
+		if found, err = detect(); err != nil {
 			return nil, invalid("Credentials", "are not set, and those of the environment: %w", err)
 		}
 	}
 	return through, t.use(ctx, found)
+}
+
+// detect looks for the credentials of the environment: what the SDK asks for, without the rest of the cloud.
+func detect() (*auth.Credentials, error) {
+	found, err := credentials.DetectDefault(&credentials.DetectOptions{
+		Scopes: []string{storage.ScopeFullControl},
+		// A variable makes the SDK log the requests for tokens, with the tokens (W11).
+		Logger: slog.New(slog.DiscardHandler),
+	})
+	var file *fs.PathError
+	if errors.As(err, &file) {
+		// Some put the key itself where the name of its file belongs: the name is not repeated (W11).
+		return nil, fmt.Errorf("the file that GOOGLE_APPLICATION_CREDENTIALS names cannot be read: %w", file.Err)
+	}
+	return found, err
+}
+
+// wrongVariable refuses the one value of STORAGE_EMULATOR_HOST that has an effect: the SDK wants it to be a URL if it looks
+// like one, used or not, and repeats it in its error.
+func wrongVariable() error {
+	const variable = "STORAGE_EMULATOR_HOST"
+	if host := os.Getenv(variable); strings.Contains(host, "://") {
+		if _, err := url.Parse(host); err != nil {
+			return walstorage.NewError(walstorage.ErrInvalidArgument, errors.New("gcs: the variable "+variable+", which is not used, is no URL"))
+		}
+	}
+	return nil
+}
+
+// wrongClient says what is wrong with a client that is handed in, "" if nothing is. The SDK itself does not tell its
+// clients apart: this looks at what it keeps to itself, and finds nothing wrong where it does not know what it sees.
+func wrongClient(client *storage.Client) string {
+	inner := reflect.ValueOf(client).Elem().FieldByName("tc")
+	switch {
+	case inner.Kind() != reflect.Interface:
+	case inner.IsNil():
+		return "was not made by storage.NewClient"
+	case strings.Contains(inner.Elem().Type().String(), "grpc"):
+		return "speaks gRPC, which is not supported: storage.NewClient makes one that does not"
+	}
+	return ""
 }
 
 // use sets the credentials.

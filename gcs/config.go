@@ -53,12 +53,12 @@ type Config struct {
 	// HTTP/1.1: over HTTP/2 all requests share one connection and its loss. Tokens are fetched by a client of the SDK.
 	HTTPClient *http.Client
 
-	// Client is a ready client of the SDK (of storage.NewClient: gRPC is not supported), whose endpoint, credentials and
-	// HTTP client are used; the fields here that say the same must be empty, Parallelism, DialTimeout and
-	// ResponseHeaderTimeout have no effect, and closing it is its owner's affair. Its retries are not used, and it makes a
-	// copy of each upload, whose sending StallTimeout then limits as a whole. The package does not see the raw answers
-	// then: a Content-Range whose end alone is wrong, and an error document under status 200 in answer to a list or a
-	// delete, pass unnoticed.
+	// Client is a ready client of the SDK, of storage.NewClient (one of storage.NewGRPCClient is refused), whose endpoint,
+	// credentials and HTTP client are used, redirects that it follows included; the fields here that say the same must be
+	// empty, Parallelism, DialTimeout and ResponseHeaderTimeout have no effect, and closing it is its owner's affair. Its
+	// retries are not used, and it makes a copy of each upload, whose sending StallTimeout then limits as a whole. The
+	// package does not see the raw answers then: a Content-Range whose end alone is wrong, an answer without the size that
+	// was asked for, and an error document under status 200 in answer to a list or a delete, pass unnoticed.
 	Client *storage.Client
 
 	// Store configures the Manager above the driver: cluster, key prefix, retries, hooks, the logger. NewDriver does not
@@ -99,6 +99,9 @@ func (c Config) withDefaults() (Config, error) {
 				return Config{}, invalid(field.name, "is set, and so is Client, which has its own")
 			}
 		}
+		if problem := wrongClient(c.Client); problem != "" {
+			return Config{}, invalid("Client", "%s", problem)
+		}
 	}
 	if c.Endpoint == "" {
 		c.Endpoint = defaultEndpoint
@@ -110,6 +113,12 @@ func (c Config) withDefaults() (Config, error) {
 	c.Parallelism, c.DialTimeout = settings.Parallelism, settings.DialTimeout
 	c.ResponseHeaderTimeout, c.StallTimeout = settings.ResponseHeaderTimeout, settings.StallTimeout
 	return c, nil
+}
+
+// plain tells whether requests go out as plain text. A scheme may be in capitals.
+func (c *Config) plain() bool {
+	u, err := url.Parse(c.Endpoint)
+	return err != nil || u.Scheme != "https"
 }
 
 // settings are those of the requests.
@@ -142,7 +151,7 @@ func wrongEndpoint(endpoint string) string {
 	if problem := httpstore.WrongEndpoint(endpoint); problem != "" {
 		return problem
 	}
-	if u, err := url.Parse(endpoint); err != nil || strings.Trim(u.Path, "/") != "" {
+	if u, err := url.Parse(endpoint); err != nil || strings.Trim(u.EscapedPath(), "/") != "" {
 		return "has a path"
 	}
 	return ""
