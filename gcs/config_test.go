@@ -1,11 +1,14 @@
 package gcs_test
 
 import (
+	"net/http"
 	"strings"
 	"testing"
 
 	"cloud.google.com/go/auth"
 	"cloud.google.com/go/storage"
+	"github.com/stretchr/testify/require"
+	"google.golang.org/api/option"
 
 	"github.com/walhop/walhop/gcs"
 	"github.com/walhop/walhop/internal/configtest"
@@ -14,12 +17,14 @@ import (
 
 // wrong are the changes to a configuration that are refused, by the field that has to be named: those of every driver, and
 // ours.
-func wrong() map[string][]func(*gcs.Config) {
+func wrong(t *testing.T) map[string][]func(*gcs.Config) {
 	type config = gcs.Config
+	client, err := storage.NewClient(t.Context(), option.WithHTTPClient(&http.Client{}))
+	require.NoError(t, err)
 	// besides sets a field beside a ready client, which has its own.
 	besides := func(change func(*config)) func(*config) {
 		return func(c *config) {
-			*c = config{Bucket: c.Bucket, Client: &storage.Client{}, Store: c.Store}
+			*c = config{Bucket: c.Bucket, Client: client, Store: c.Store}
 			change(c)
 		}
 	}
@@ -53,12 +58,12 @@ func TestConfig(t *testing.T) {
 	configtest.Run(t, configtest.Table[gcs.Config]{
 		Valid: gcs.Config{Bucket: bucket, Endpoint: "http://localhost:1", Store: objectstore.Config{Cluster: "c"}},
 		Open:  ours.Try,
-		Wrong: wrong(),
+		Wrong: wrong(t),
 		Any:   map[string]string{"Client": "a ready client makes other fields wrong"},
 	})
 }
 
 // invalid are the wrong values for the suite.
 func invalid(t *testing.T) map[string]func() error {
-	return configtest.First(config("http://localhost:1"), wrong(), func(c gcs.Config) error { return ours.Try(t, c) })
+	return configtest.First(config("http://localhost:1"), wrong(t), func(c gcs.Config) error { return ours.Try(t, c) })
 }
