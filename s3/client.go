@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	awsmiddleware "github.com/aws/aws-sdk-go-v2/aws/middleware"
 	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
 	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	awsconfig "github.com/aws/aws-sdk-go-v2/config"
@@ -121,9 +123,20 @@ func (d *Driver) options(o *sdk.Options) {
 	}
 	o.ExpressCredentials = d.sessions
 	o.HTTPClient = readBodies{o.HTTPClient}
+	own := []func(*middleware.Stack) error{withoutClockCorrection}
 	if d.noChecksum {
-		o.APIOptions = append(o.APIOptions[:len(o.APIOptions):len(o.APIOptions)], withoutChecksum)
+		own = append(own, withoutChecksum)
 	}
+	o.APIOptions = slices.Concat(o.APIOptions, own)
+}
+
+// withoutClockCorrection takes out what measures how far the clock of this machine is from that of the last answer. Newer
+// versions of the SDK sign the next request with it: so an answer of something between us and the store, with a clock of
+// its own, makes the store refuse a request that was right, and a correction outlives its reason (J22, report
+// aws/aws-sdk-go-v2#3187). Every request is signed with this machine's time, whatever the SDK's version.
+func withoutClockCorrection(stack *middleware.Stack) error {
+	_, _ = stack.Deserialize.Remove((*awsmiddleware.RecordResponseTiming)(nil).ID())
+	return nil
 }
 
 // readBodies has net/http read every body, and none write itself. The SDK closes a body as soon as the answer begins; one

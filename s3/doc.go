@@ -36,4 +36,10 @@
 //
 // Where the store says that a token or a signature has expired, the credentials are dropped and the request is repeated
 // with new ones, once; a second refusal is walstorage.ErrAccessDenied.
+//
+// # Clocks
+//
+// Requests are signed with the time of this machine. Where that is off by more than the store allows, 15 minutes for
+// Amazon S3, they are refused with walstorage.ErrAccessDenied, whose text has the store's RequestTimeTooSkewed. Nothing is
+// corrected: when the clock is right again, the next request succeeds.
 package s3
