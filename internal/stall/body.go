@@ -3,6 +3,7 @@ package stall
 import (
 	"fmt"
 	"io"
+	"sync/atomic"
 
 	"github.com/walhop/walhop/walstorage"
 	"github.com/walhop/walhop/walstorage/objectstore"
@@ -13,6 +14,7 @@ import (
 type Upload struct {
 	body  *objectstore.Body
 	watch *Watch
+	at    atomic.Int64 // where the next read begins
 }
 
 var _ io.ReadSeekCloser = (*Upload)(nil)
@@ -23,11 +25,23 @@ func (w *Watch) Upload(body *objectstore.Body) *Upload { return &Upload{body: bo
 // Read implements io.Reader.
 func (u *Upload) Read(p []byte) (int, error) {
 	u.watch.Moved()
-	return u.body.Read(p)
+	n, err := u.body.Read(p)
+	u.at.Add(int64(n))
+	return n, err
 }
 
 // Seek implements io.Seeker.
-func (u *Upload) Seek(offset int64, whence int) (int64, error) { return u.body.Seek(offset, whence) }
+func (u *Upload) Seek(offset int64, whence int) (int64, error) {
+	at, err := u.body.Seek(offset, whence)
+	if err == nil {
+		u.at.Store(at)
+	}
+	return at, err
+}
+
+// Whole tells whether the body has been read to its end, since it was last wound back. An answer to an upload that comes
+// before that does not know what was to be stored, whatever it says (W1).
+func (u *Upload) Whole() bool { return u.at.Load() == u.body.Len() }
 
 // Close does nothing.
 func (u *Upload) Close() error { return nil }

@@ -95,6 +95,29 @@ func TestUpload(t *testing.T) {
 	})
 }
 
+// W1: a body is whole once it was read to its end, and not when it has only been wound back, as for a second pass. An empty
+// one always is.
+func TestUploadIsWhole(t *testing.T) {
+	_, watch := stall.Start(t.Context(), time.Minute)
+	defer watch.End()
+	upload := watch.Upload(objectstore.NewBody([]byte("0123456789")))
+	for range 2 {
+		assert.False(t, upload.Whole())
+		_, err := io.CopyN(io.Discard, upload, 9)
+		require.NoError(t, err)
+		assert.False(t, upload.Whole())
+		_, err = upload.Read(make([]byte, 1))
+		require.NoError(t, err)
+		assert.True(t, upload.Whole())
+		_, err = upload.Seek(-1, io.SeekStart)
+		require.Error(t, err)
+		assert.True(t, upload.Whole())
+		_, err = upload.Seek(0, io.SeekStart)
+		require.NoError(t, err)
+	}
+	assert.True(t, watch.Upload(objectstore.NewBody(nil)).Whole())
+}
+
 // aws/aws-sdk-go#4510, J11 (W6): a body is read whole, or it is an error.
 func TestReadFull(t *testing.T) {
 	tests := map[string]struct {
