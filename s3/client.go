@@ -3,7 +3,6 @@ package s3
 import (
 	"context"
 	"fmt"
-	"io"
 	"net/http"
 	"slices"
 
@@ -92,11 +91,7 @@ func (d *Driver) load(ctx context.Context, config Config) (aws.Config, error) {
 		buildable = with // it has the certificates of AWS_CA_BUNDLE
 	}
 	d.own = buildable.GetTransport()
-	loaded.HTTPClient = &http.Client{
-		Transport: d.own,
-		// A signature is good for one host, and an upload is one request.
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}
+	loaded.HTTPClient = &http.Client{Transport: d.own}
 	return loaded, nil
 }
 
@@ -122,7 +117,7 @@ func (d *Driver) options(o *sdk.Options) {
 		o.Credentials = d.credentials
 	}
 	o.ExpressCredentials = d.sessions
-	o.HTTPClient = readBodies{o.HTTPClient}
+	o.HTTPClient = newSender(o.HTTPClient)
 	own := []func(*middleware.Stack) error{withoutClockCorrection}
 	if d.noChecksum {
 		own = append(own, withoutChecksum)
@@ -137,19 +132,6 @@ func (d *Driver) options(o *sdk.Options) {
 func withoutClockCorrection(stack *middleware.Stack) error {
 	_, _ = stack.Deserialize.Remove((*awsmiddleware.RecordResponseTiming)(nil).ID())
 	return nil
-}
-
-// readBodies has net/http read every body, and none write itself. The SDK closes a body as soon as the answer begins; one
-// that is asked to write itself after that, though it is all sent, answers with an error, and for that net/http closes the
-// connection while the answer is being read. Of DeleteObjects over a fast network that happened to three in a hundred.
-type readBodies struct{ client sdk.HTTPClient }
-
-// Do implements sdk.HTTPClient.
-func (c readBodies) Do(r *http.Request) (*http.Response, error) {
-	if r.Body != nil && r.Body != http.NoBody {
-		r.Body = struct{ io.ReadCloser }{r.Body}
-	}
-	return c.client.Do(r)
 }
 
 // withoutChecksum takes the SDK's checksums out of every request. DeleteObjects must have one, and an MD5 will do.

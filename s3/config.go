@@ -73,7 +73,8 @@ type Config struct {
 
 	// HTTPClient sends the requests to the store in place of the package's own client; Parallelism, DialTimeout and
 	// ResponseHeaderTimeout are then its own affair, and so is closing it. It should speak HTTP/1.1: over HTTP/2 all
-	// requests share one connection and its loss. What the credentials chain asks for goes through a client of the SDK.
+	// requests share one connection and its loss. Redirects are not followed, whatever its CheckRedirect says. What the
+	// credentials chain asks for goes through a client of the SDK.
 	HTTPClient *http.Client
 
 	// Client is a ready client of the SDK, whose endpoint, region, credentials, HTTP client and middleware are used; the

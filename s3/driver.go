@@ -88,14 +88,28 @@ func (d *Driver) call(ctx context.Context, op operation, run func(ctx context.Co
 	generation := d.credentials.begin()
 	watched, w := stall.Start(ctx, d.stallAfter)
 	defer w.End()
-	var session sessionError
-	err := run(context.WithValue(watched, sessionErrorKey{}, &session), w)
+	a := &attempt{watch: w}
+	err := run(context.WithValue(watched, attemptKey{}, a), w)
 	if err == nil {
 		d.credentials.worked(generation)
 		return nil
 	}
-	if session.err != nil {
-		err = session.err
+	if a.session != nil {
+		err = a.session
 	}
 	return d.classify(ctx, w, op, generation, err)
+}
+
+// attempt is what has to pass by the SDK. It travels in the context of the requests of one attempt.
+type attempt struct {
+	watch   *stall.Watch // to be told of what is read of an answer
+	session error        // why there is no session, of which the SDK keeps nothing but the text
+}
+
+type attemptKey struct{}
+
+// attemptOf returns the attempt that a request belongs to, nil if to none.
+func attemptOf(ctx context.Context) *attempt {
+	a, _ := ctx.Value(attemptKey{}).(*attempt)
+	return a
 }

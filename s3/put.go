@@ -19,10 +19,11 @@ import (
 // Put implements objectstore.Driver: one plain PutObject, create only (W2), whose checksum the store verifies (W4).
 func (d *Driver) Put(ctx context.Context, key string, body *objectstore.Body, crc32c uint32) error {
 	return d.call(ctx, opPut, func(ctx context.Context, w *stall.Watch) error {
+		upload := w.Upload(body)
 		in := &sdk.PutObjectInput{
 			Bucket:        &d.bucket,
 			Key:           &key,
-			Body:          w.Upload(body),
+			Body:          upload,
 			ContentLength: aws.Int64(body.Len()),
 			IfNoneMatch:   aws.String("*"),
 		}
@@ -43,6 +44,8 @@ func (d *Driver) Put(ctx context.Context, key string, body *objectstore.Body, cr
 			return walstorage.NewError(walstorage.ErrUnavailable, errors.New("s3: the answer to an upload has no ETag"))
 		case out.ChecksumCRC32C != nil && *out.ChecksumCRC32C != checksum && !d.noChecksum:
 			return walstorage.NewError(walstorage.ErrCorrupt, fmt.Errorf("s3: the store has computed the checksum %s of an upload with %s", *out.ChecksumCRC32C, checksum))
+		case !upload.Whole():
+			return walstorage.NewError(walstorage.ErrUnavailable, errors.New("s3: the answer to an upload came before the body was sent"))
 		}
 		return nil
 	})

@@ -29,16 +29,11 @@ type sessions struct {
 	renewing chan struct{} // closed when the request for a session has ended, nil if there is none
 }
 
-// sessionError takes an error of Retrieve past the SDK, which keeps nothing but its text.
-type sessionError struct{ err error }
-
-type sessionErrorKey struct{}
-
 // Retrieve implements sdk.ExpressCredentialsProvider.
 func (s *sessions) Retrieve(ctx context.Context, bucket string) (aws.Credentials, error) {
 	session, err := s.retrieve(ctx, bucket)
-	if kept, ok := ctx.Value(sessionErrorKey{}).(*sessionError); ok {
-		kept.err = err
+	if a := attemptOf(ctx); a != nil {
+		a.session = err
 	}
 	return session, err
 }
