@@ -104,15 +104,14 @@ func TestCreatedBeforeTheBodyWasSent(t *testing.T) {
 	for name, noChecksum := range map[string]bool{"plain": false, "the body is read twice": true} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				network := drivertest.ServePipes(t, &handler{func(w http.ResponseWriter, r *http.Request) {
+				_, c := ours.InPipes(t, &handler{func(w http.ResponseWriter, r *http.Request) {
 					if r.ContentLength > 1 {
 						_, _ = io.CopyN(io.Discard, r.Body, 1)
 					}
 					w.Header().Set("ETag", `"x"`)
 					w.WriteHeader(http.StatusOK)
-				}})
-				c := config("http://fake.invalid")
-				c.HTTPClient, c.NoChecksum = network.Client(), noChecksum
+				}}, config(""))
+				c.NoChecksum = noChecksum
 				driver := open(t, c)
 				put := func(data []byte) error {
 					body := objectstore.NewBody(data)
@@ -216,7 +215,7 @@ func TestSlowList(t *testing.T) {
 	for name, stops := range map[string]bool{"slow": false, "stops": true} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				network := drivertest.ServePipes(t, &handler{func(w http.ResponseWriter, r *http.Request) {
+				_, c := ours.InPipes(t, &handler{func(w http.ResponseWriter, r *http.Request) {
 					for i, part := range []string{"<ListBucket", "Result><IsTrun", "cated>false</IsTr", "uncated></ListBu", "cketResult>"} {
 						_, _ = io.WriteString(w, part)
 						_ = http.NewResponseController(w).Flush()
@@ -226,9 +225,8 @@ func TestSlowList(t *testing.T) {
 						}
 						time.Sleep(4 * time.Second)
 					}
-				}})
-				c := config("http://fake.invalid")
-				c.HTTPClient, c.StallTimeout = network.Client(), 5*time.Second
+				}}, config(""))
+				c.StallTimeout = 5 * time.Second
 				began := time.Now()
 
 				_, _, err := open(t, c).List(t.Context(), "", "")
