@@ -2,6 +2,7 @@ package s3
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -12,6 +13,7 @@ import (
 	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	awsconfig "github.com/aws/aws-sdk-go-v2/config"
 	sdk "github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/aws/smithy-go"
 	"github.com/aws/smithy-go/logging"
 	"github.com/aws/smithy-go/middleware"
 	smithyhttp "github.com/aws/smithy-go/transport/http"
@@ -38,6 +40,11 @@ func (d *Driver) connect(ctx context.Context, config Config) error {
 			o.UsePathStyle = o.UsePathStyle || config.PathStyle
 		}).Options()
 	}
+	if options.BaseEndpoint != nil {
+		if problem := httpstore.WrongEndpoint(*options.BaseEndpoint); problem != "" {
+			return invalid("Endpoint", "that of %s %s", from(config), problem)
+		}
+	}
 	row, err := providerOf(config, aws.ToString(options.BaseEndpoint))
 	if err != nil {
 		return err
@@ -55,10 +62,63 @@ func (d *Driver) connect(ctx context.Context, config Config) error {
 			}
 			options.Region = regionElsewhere
 		}
+	} else if options.Region == "" {
+		return invalid("Client", "has no region")
+	}
+	if problem := wrongRegion(options.Region); problem != "" {
+		return invalid("Region", "that of %s: %s", from(config), problem)
 	}
 	d.setCredentials(options.Credentials)
 	d.setClient(sdk.New(options, d.options))
+	if config.Client == nil { // and nobody else's middleware is asked
+		return d.resolves(ctx)
+	}
 	return nil
+}
+
+// from is where that comes from which the configuration leaves open.
+func from(config Config) string {
+	if config.Client != nil {
+		return "Client"
+	}
+	return "the environment"
+}
+
+// errResolved ends the trial of resolves where all is well.
+var errResolved = errors.New("the SDK knows where to send a request")
+
+// resolves has the SDK prepare a request up to where it would ask for credentials, and sends none: what does not go
+// together, as an endpoint with AWS_USE_FIPS_ENDPOINT or a region with an ARN of another, is refused now and not by the
+// first upload.
+func (d *Driver) resolves(ctx context.Context) error {
+	const next = "GetIdentity" // the step of the SDK that asks for credentials
+	stop := middleware.FinalizeMiddlewareFunc("walhop:Resolved",
+		func(context.Context, middleware.FinalizeInput, middleware.FinalizeHandler) (out middleware.FinalizeOutput, m middleware.Metadata, err error) {
+			return out, m, errResolved
+		})
+	_, err := d.client.HeadBucket(ctx, &sdk.HeadBucketInput{Bucket: &d.bucket}, func(o *sdk.Options) {
+		o.APIOptions = append(slices.Clone(o.APIOptions), func(stack *middleware.Stack) error {
+			if _, known := stack.Finalize.Get(next); !known {
+				return errResolved // a version whose steps have other names: the first request will tell
+			}
+			return stack.Finalize.Insert(stop, next, middleware.Before)
+		})
+	})
+	switch {
+	case err == nil, errors.Is(err, errResolved):
+		return nil
+	case ctx.Err() != nil:
+		return ctx.Err()
+	}
+	var operation *smithy.OperationError
+	if errors.As(err, &operation) {
+		err = operation.Err // which operation was tried is no matter
+	}
+	field := "Endpoint"
+	if isDirectory(d.bucket) || isARN(d.bucket) {
+		field = "Bucket"
+	}
+	return invalid(field, "does not go together with the other fields and the environment: %w", err)
 }
 
 // load reads the environment's configuration.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/aws/arn"
 	sdk "github.com/aws/aws-sdk-go-v2/service/s3"
 
 	"github.com/walhop/walhop/internal/httpstore"
@@ -101,8 +102,10 @@ func (c Config) withDefaults() (Config, error) {
 			return Config{}, invalid("Provider", "%q is none of %s", c.Provider, providerNames())
 		}
 	}
-	if !only(c.Region, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_") {
-		return Config{}, invalid("Region", "%q has something else in it than letters, digits, - and _", c.Region)
+	if c.Region != "" {
+		if problem := wrongRegion(c.Region); problem != "" {
+			return Config{}, invalid("Region", "%s", problem)
+		}
 	}
 	if c.Endpoint != "" {
 		if problem := httpstore.WrongEndpoint(c.Endpoint); problem != "" {
@@ -114,6 +117,9 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	if isDirectory(c.Bucket) && (strings.HasPrefix(c.KMSKeyID, "alias/") || strings.Contains(c.KMSKeyID, ":alias/")) {
 		return Config{}, invalid("KMSKeyID", "%q is an alias, and a directory bucket takes none", c.KMSKeyID)
+	}
+	if c.PathStyle && isARN(c.Bucket) {
+		return Config{}, invalid("PathStyle", "is set for an access point, which is in the host name")
 	}
 	if isDirectory(c.Bucket) && c.NoChecksum {
 		return Config{}, invalid("NoChecksum", "is set for a directory bucket, which knows no MD5")
@@ -160,14 +166,31 @@ func wrongBucket(name string) string {
 		return "is empty"
 	case len(name) > 255:
 		return fmt.Sprintf("has %d bytes, and 255 are the most", len(name))
-	case strings.HasPrefix(name, "arn:"):
-		if !only(name, letters+":/") {
+	case isARN(name):
+		if !only(name, letters+":/") || !arn.IsARN(name) {
 			return fmt.Sprintf("%q is no ARN", name)
 		}
 	case !only(name, letters):
 		return fmt.Sprintf("%q has something else in it than letters, digits, dots, - and _", name)
 	case strings.Trim(name, ".") == "":
 		return fmt.Sprintf("%q is no name", name)
+	}
+	return ""
+}
+
+// isARN tells whether a bucket's name is, or wants to be, the ARN of an access point. No bucket's name has a colon.
+func isARN(bucket string) bool { return strings.HasPrefix(bucket, "arn:") }
+
+// wrongRegion says what is wrong with a region, "" if nothing is. The SDK takes what can be a part of a host's name, also
+// where the region is in none.
+func wrongRegion(region string) string {
+	switch {
+	case !only(region, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-"):
+		return fmt.Sprintf("%q has something else in it than letters, digits and -", region)
+	case strings.HasPrefix(region, "-") || strings.HasSuffix(region, "-"):
+		return fmt.Sprintf("%q begins or ends with -", region)
+	case len(region) > 63:
+		return fmt.Sprintf("has %d bytes, and 63 are the most", len(region))
 	}
 	return ""
 }
