@@ -26,7 +26,7 @@ func (s *Server) createSession() (reply, *problem) {
 	s.sessions[token] = until
 	return document(sessionResult{Credentials: sessionCredentials{
 		SessionToken: token, SecretAccessKey: "secret-of-" + token, AccessKeyID: "key-of-" + token,
-		Expiration: until.UTC().Format(time.RFC3339),
+		Expiration: until.Add(s.cfg.Skew).UTC().Format(time.RFC3339), // by the server's clock
 	}}), nil
 }
 
