@@ -68,6 +68,7 @@ func (d *Driver) connect(ctx context.Context, config Config) error {
 	if problem := wrongRegion(options.Region); problem != "" {
 		return invalid("Region", "that of %s: %s", from(config), problem)
 	}
+	d.region = options.Region
 	d.setCredentials(options.Credentials)
 	d.setClient(sdk.New(options, d.options))
 	if config.Client == nil { // and nobody else's middleware is asked

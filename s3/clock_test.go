@@ -3,15 +3,18 @@ package s3_test
 import (
 	"io"
 	"net/http"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	sdk "github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/walhop/walhop/internal/drivertest"
+	fake "github.com/walhop/walhop/internal/fakes/s3"
 	"github.com/walhop/walhop/s3"
 )
 
@@ -51,6 +54,33 @@ func TestTimeOfTheSignature(t *testing.T) {
 						}
 					}
 				}
+			})
+		})
+	}
+}
+
+// J22: the end of a session is read by the clock of the store that tells it. A clock that is off by minutes, which the store
+// allows, makes no more sessions, and uses none after its end.
+func TestSessionsWithAClockThatIsOff(t *testing.T) {
+	for _, skew := range []time.Duration{0, 10 * time.Minute, -10 * time.Minute} { // of the store's clock
+		t.Run(skew.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				server, _, c := inMemory(t, fake.Config{Buckets: []string{directoryBucket}, Skew: skew})
+				c.Bucket = directoryBucket
+				manager := manage(t, c)
+				const minutes = 60
+				for range minutes {
+					var all sync.WaitGroup
+					for range 4 {
+						all.Go(func() {
+							assert.NoError(t, manager.UploadSegment(t.Context(), drivertest.Segment(t), []byte("data")))
+						})
+					}
+					all.Wait()
+					time.Sleep(time.Minute)
+				}
+				assert.Equal(t, 4*minutes, server.Count("PutObject"), "none was refused")
+				assert.LessOrEqual(t, server.Count("CreateSession"), minutes/3)
 			})
 		})
 	}

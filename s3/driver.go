@@ -18,6 +18,7 @@ import (
 type Driver struct {
 	client     *sdk.Client
 	bucket     string
+	region     string // that requests are signed for
 	kmsKeyID   string
 	noChecksum bool
 	stallAfter time.Duration

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -113,6 +114,9 @@ func (d *Driver) classify(ctx context.Context, w *stall.Watch, op operation, gen
 func (d *Driver) answered(op operation, generation uint64, code string, answer *smithyhttp.ResponseError, err error) error {
 	status := answer.HTTPStatusCode()
 	head := op == opStat || op == opBucket
+	if region := d.elsewhere(code, head, answer.Response); region != "" {
+		return walstorage.NewError(nil, fmt.Errorf("s3: the bucket is in the region %q, and requests are for %q: %w", region, d.region, err))
+	}
 	if expiry[code] || head && status == http.StatusBadRequest { // the answer to a HEAD has no code
 		if d.credentials.expired(generation) {
 			return walstorage.NewError(walstorage.ErrUnavailable, err)
@@ -131,11 +135,30 @@ func (d *Driver) answered(op operation, generation uint64, code string, answer *
 	if kind == nil && !known && cut(err) {
 		kind = walstorage.ErrUnavailable // the code was in the part that did not come (J11)
 	}
+	switch kind {
+	case walstorage.ErrSegmentNotFound, walstorage.ErrSegmentExists, walstorage.ErrInvalidRange:
+		d.credentials.worked(generation) // who is not let in is not told that
+	}
 	classified := walstorage.NewError(kind, err)
 	if kind == walstorage.ErrUnavailable {
 		classified.RetryAfter = objectstore.RetryAfter(answer.Response.Header.Get("Retry-After"), time.Now())
 	}
 	return classified
+}
+
+// elsewhere returns the region that the bucket is in, where the store says that and refuses the request because it is for
+// another (J17), "" otherwise. Older regions redirect, and newer ones call the request malformed; to a HEAD, which has no
+// code, that looks like credentials that have expired.
+func (d *Driver) elsewhere(code string, head bool, answer *smithyhttp.Response) string {
+	region := answer.Header.Get("X-Amz-Bucket-Region")
+	switch status := answer.StatusCode; {
+	case region == d.region:
+	case status == http.StatusMovedPermanently, status == http.StatusTemporaryRedirect:
+		return region
+	case status == http.StatusBadRequest && (head || code == "AuthorizationHeaderMalformed" || code == "IllegalLocationConstraintException"):
+		return region
+	}
+	return ""
 }
 
 // cut tells whether the connection was lost while an answer came.

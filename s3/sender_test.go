@@ -242,3 +242,48 @@ func TestSlowList(t *testing.T) {
 		})
 	}
 }
+
+// J17: a bucket that is in another region than requests are for is called so, with both, by whatever answer the store gives,
+// and once: nothing is tried again, and no credentials are given up.
+func TestWrongRegion(t *testing.T) {
+	for name, test := range map[string]struct {
+		status int
+		code   string
+	}{
+		"an older region":            {301, "PermanentRedirect"},
+		"a bucket made today":        {307, "TemporaryRedirect"},
+		"a newer region":             {400, "AuthorizationHeaderMalformed"},
+		"... that tells it bluntly ": {400, "IllegalLocationConstraintException"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			asked, sent := &provider{}, 0
+			c := config("https://fake.invalid")
+			c.Region, c.Credentials = "us-east-1", asked
+			c.HTTPClient = &http.Client{Transport: drivertest.RoundTrip(func(r *http.Request) (*http.Response, error) {
+				sent++
+				text := "<Error><Code>" + test.code + "</Code></Error>"
+				if r.Method == http.MethodHead {
+					text = ""
+				}
+				return &http.Response{
+					StatusCode: test.status, Header: http.Header{"X-Amz-Bucket-Region": {"af-south-1"}},
+					Body: io.NopCloser(strings.NewReader(text)), ContentLength: -1, Request: r,
+				}, nil
+			})}
+			driver := open(t, c)
+			for op, call := range map[string]drivertest.Operation{
+				"PutObject": operations["PutObject"], "GetObject": operations["GetObject"], "HeadObject": operations["HeadObject"],
+				"ListObjectsV2": operations["ListObjectsV2"], "DeleteObjects": operations["DeleteObjects"],
+				"Warm": func(ctx context.Context, d objectstore.Driver) error { return d.(objectstore.Warmer).Warm(ctx) },
+			} {
+				sent = 0
+				err := call(t.Context(), driver)
+				require.Error(t, err, op)
+				assert.NoError(t, walstorage.KindOf(err), op)
+				assert.ErrorContains(t, err, `the bucket is in the region "af-south-1", and requests are for "us-east-1"`, op)
+				assert.Equal(t, 1, sent, op)
+			}
+			assert.Equal(t, int64(1), asked.asked.Load())
+		})
+	}
+}

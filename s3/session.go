@@ -3,12 +3,15 @@ package s3
 import (
 	"context"
 	"errors"
+	"net/http"
 	"sync"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	awsmiddleware "github.com/aws/aws-sdk-go-v2/aws/middleware"
 	sdk "github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
+	smithyhttp "github.com/aws/smithy-go/transport/http"
 
 	"github.com/walhop/walhop/walstorage"
 )
@@ -75,6 +78,7 @@ func (s *sessions) renew(ctx context.Context, bucket string, generation uint64, 
 		// The settings of an upload have to be those of its session.
 		in.ServerSideEncryption, in.SSEKMSKeyId = types.ServerSideEncryptionAwsKms, &s.kmsKeyID
 	}
+	asked := time.Now()
 	out, err := s.client.CreateSession(ctx, in)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -93,7 +97,20 @@ func (s *sessions) renew(ctx context.Context, bucket string, generation uint64, 
 		SecretAccessKey: aws.ToString(out.Credentials.SecretAccessKey),
 		SessionToken:    aws.ToString(out.Credentials.SessionToken),
 		CanExpire:       true,
-		Expires:         aws.ToTime(out.Credentials.Expiration),
+		Expires:         expires(out, asked),
 	}
 	return s.current, nil
+}
+
+// expires tells when a session that was asked for at that time ends, by the clock of this machine: the store tells it by
+// its own, which may be off from ours by more than the five minutes that a session lasts (J22). Read by ours, a session
+// would then be made for every request, or be used after its end.
+func expires(out *sdk.CreateSessionOutput, asked time.Time) time.Time {
+	end := aws.ToTime(out.Credentials.Expiration)
+	if raw, ok := awsmiddleware.GetRawResponse(out.ResultMetadata).(*smithyhttp.Response); ok {
+		if told, err := http.ParseTime(raw.Header.Get("Date")); err == nil {
+			return asked.Add(end.Sub(told))
+		}
+	}
+	return end
 }
