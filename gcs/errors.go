@@ -3,6 +3,7 @@ package gcs
 import (
 	"context"
 	"crypto/tls"
+	"encoding/json"
 	"errors"
 	"net/http"
 	"net/url"
@@ -125,6 +126,10 @@ func classify(ctx context.Context, w *stall.Watch, x *exchange, err error) error
 		// No time will mend it: it is reported, and not retried.
 		return walstorage.NewError(nil, err)
 	}
+	var panicked *objectstore.PanicError
+	if errors.As(err, &panicked) {
+		return walstorage.NewError(nil, err)
+	}
 	var none *tokenError
 	if errors.As(err, &none) {
 		return walstorage.NewError(none.kind(), err)
@@ -149,19 +154,43 @@ func (e *tokenError) kind() error {
 
 // answered classifies what the service has answered.
 func answered(x *exchange, answer *googleapi.Error, err error) error {
-	reason, message := "", answer.Message
-	if len(answer.Errors) > 0 {
-		reason = answer.Errors[0].Reason
+	reason, message := told(answer)
+	status := answer.Code
+	if came := int(x.status.Load()); came != 0 {
+		status = came // an error document may name another: that of a server behind the one that has answered
 	}
-	kind := kindOf(x.op, answer.Code, reason, message)
+	kind := kindOf(x.op, status, reason, message)
 	if x.renew.Load() {
 		kind = walstorage.ErrUnavailable
 	}
 	classified := walstorage.NewError(kind, err)
 	if kind == walstorage.ErrUnavailable {
-		classified.RetryAfter = objectstore.RetryAfter(answer.Header.Get("Retry-After"), time.Now())
+		classified.RetryAfter = objectstore.RetryAfter(answer.Header.Get("Retry-After"), timeOf(answer.Header))
 	}
 	return classified
+}
+
+// told is what the service says of a failure. Of a read the SDK keeps no more than the text of the answer.
+func told(answer *googleapi.Error) (reason, message string) {
+	said := *answer
+	if len(said.Errors) == 0 {
+		var document struct{ Error googleapi.Error }
+		if json.Unmarshal([]byte(answer.Body), &document) == nil {
+			said = document.Error
+		}
+	}
+	if len(said.Errors) > 0 {
+		reason = said.Errors[0].Reason
+	}
+	return reason, said.Message
+}
+
+// timeOf is the time by the clock of whoever has answered, since a date that he names is by it (J22): ours may be another.
+func timeOf(header http.Header) time.Time {
+	if date, err := http.ParseTime(header.Get("Date")); err == nil {
+		return date
+	}
+	return time.Now()
 }
 
 // saysObject tells whether an answer says that it is the object that does not exist, and not the bucket.

@@ -33,6 +33,9 @@ func (d *Driver) List(ctx context.Context, prefix, token string) (page []objects
 			case err != nil && x.again.Load(): // the page was empty and not the last, and the iterator wanted the next
 			case err != nil:
 				return err
+			case attrs == nil || attrs.Name == "" || attrs.Size < 0:
+				// Something that is no object, a prefix say, which stands for objects that are not told: the list is not whole.
+				return odd("a list holds something that is no object")
 			default:
 				page = append(page, objectstore.Object{Key: attrs.Name, Size: attrs.Size, Stored: attrs.Created})
 			}

@@ -1,17 +1,21 @@
 package gcs
 
 import (
+	"bufio"
 	"bytes"
+	"compress/gzip"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"runtime/debug"
 	"sync/atomic"
 
 	"github.com/walhop/walhop/internal/httpstore"
 	"github.com/walhop/walhop/walstorage"
+	"github.com/walhop/walhop/walstorage/objectstore"
 )
 
 // exchange is one request on its way through the SDK to the transport: what was asked, so that the answer can be checked
@@ -20,10 +24,11 @@ type exchange struct {
 	op           operation
 	offset, last int64 // the range that a read asks for
 
-	sent  atomic.Bool // the one request has gone out
-	again atomic.Bool // the SDK wanted a second one
-	renew atomic.Bool // the token was refused, and another one is worth an attempt
-	broke error       // what ended the body of a read, for the reader alone
+	sent   atomic.Bool  // the one request has gone out
+	again  atomic.Bool  // the SDK wanted a second one
+	renew  atomic.Bool  // the token was refused, and another one is worth an attempt
+	status atomic.Int64 // that of the answer, 0 before it: the SDK believes a document that names another
+	broke  error        // what ended the body of a read, for the reader alone
 }
 
 type exchangeKey struct{}
@@ -40,8 +45,14 @@ type transport struct {
 	quotaProject string
 }
 
-// RoundTrip implements http.RoundTripper.
-func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
+// RoundTrip implements http.RoundTripper. It runs in goroutines of the SDK, where nobody else contains what a client that is
+// handed in panics with.
+func (t *transport) RoundTrip(r *http.Request) (answer *http.Response, err error) {
+	defer func() {
+		if value := recover(); value != nil {
+			answer, err = nil, &objectstore.PanicError{Value: value, Stack: debug.Stack()}
+		}
+	}()
 	ctx := r.Context()
 	x, ok := ctx.Value(exchangeKey{}).(*exchange)
 	if !ok {
@@ -76,7 +87,7 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if t.quotaProject != "" {
 		r.Header.Set("X-Goog-User-Project", t.quotaProject)
 	}
-	answer, err := t.send(r, x)
+	answer, err = t.send(r, x)
 	switch {
 	case err != nil:
 	case answer.StatusCode == http.StatusUnauthorized:
@@ -94,14 +105,25 @@ func (t *transport) send(r *http.Request, x *exchange) (*http.Response, error) {
 		r.Body = body
 	}
 	answer, err := t.base.RoundTrip(r)
-	if err != nil {
+	switch {
+	case err != nil:
 		return nil, err
+	case answer == nil:
+		return nil, errNothing
+	case answer.Body == nil:
+		answer.Body = http.NoBody
 	}
-	switch status := answer.StatusCode; {
+	status := answer.StatusCode
+	x.status.Store(int64(status))
+	found := 200 <= status && status <= 299
+	if !found || x.op != opGet {
+		makeReadable(answer, found)
+	}
+	switch {
 	case status == http.StatusBadRequest, status == http.StatusForbidden, status == http.StatusNotFound:
 		// What these mean hangs on their text, and the SDK would take half of it for all.
 		_, err = whole(answer)
-	case status < 200, status > 299: // an error, for the SDK to read
+	case !found: // an error, for the SDK to read
 	case x.op == opPut && !body.ended.Load():
 		// Nobody would go on reading the body, and the SDK would wait for that for ever.
 		err = odd("an answer to an upload came before its end")
@@ -135,6 +157,8 @@ func (x *exchange) check(answer *http.Response) error {
 	case opGet:
 		answer.Body = &answerBody{ReadCloser: answer.Body, exchange: x}
 		return httpstore.CheckRange(answer.StatusCode, answer.Header.Get("Content-Range"), answer.ContentLength, x.offset, x.last)
+	case opStat:
+		return checkObject(answer)
 	case opDelete:
 		return checkNothing(answer)
 	case opList, opBucket:
@@ -170,6 +194,25 @@ func checkNothing(answer *http.Response) error {
 	return odd("the answer to a delete says something")
 }
 
+// checkObject looks whether an answer tells the size of an object: the SDK takes one that is not told for 0, which would make
+// another object of ours (W2).
+func checkObject(answer *http.Response) error {
+	said, err := whole(answer)
+	if err != nil {
+		return err
+	}
+	var object struct {
+		Size json.RawMessage `json:"size"`
+	}
+	if err := json.Unmarshal(said, &object); err != nil {
+		return walstorage.NewError(walstorage.ErrUnavailable, fmt.Errorf("the answer describes no object: %w", err))
+	}
+	if len(object.Size) == 0 || string(object.Size) == "null" {
+		return odd("the answer tells no size of the object")
+	}
+	return nil
+}
+
 // checkList looks whether an answer is a list, which has nothing in it but these: a document of another kind, such as an
 // error, would pass for an empty one (W10).
 func checkList(answer *http.Response) error {
@@ -192,6 +235,48 @@ func checkList(answer *http.Response) error {
 		}
 	}
 	return nil
+}
+
+// errNothing is what becomes of a transport that gives nothing at all.
+var errNothing = errors.New("gcs: the transport of the HTTP client gave no answer and no error")
+
+const (
+	// errorBytes is the most that is read of an answer that is an error. The service's own have some hundred bytes; a page
+	// of something before it would stand in the error's text, whole.
+	errorBytes = 8 << 10
+	// documentBytes is the most that is read of a good answer which is not the bytes of an object: far more than a page of a
+	// list has.
+	documentBytes = 64 << 20
+)
+
+// makeReadable makes of the body of an answer, other than the bytes of an object, one that the SDK can read: unpacked, since
+// reads ask for bytes as they are (K6), and so an error may come packed; and not without end.
+func makeReadable(answer *http.Response, found bool) {
+	most := int64(errorBytes)
+	if found {
+		most = documentBytes
+	}
+	answer.Body = replaced{io.LimitReader(&unpacked{from: bufio.NewReader(answer.Body)}, most), answer.Body}
+}
+
+// unpacked reads a text as it is, or what it is once unpacked, whatever is said of it: no text begins like gzip.
+type unpacked struct {
+	from *bufio.Reader
+	text io.Reader
+}
+
+func (u *unpacked) Read(p []byte) (int, error) {
+	if u.text == nil {
+		u.text = u.from
+		if start, _ := u.from.Peek(2); string(start) == "\x1f\x8b" {
+			unzipped, err := gzip.NewReader(u.from)
+			if err != nil {
+				return 0, err
+			}
+			u.text = unzipped
+		}
+	}
+	return u.text.Read(p)
 }
 
 // whole reads the body of an answer, and leaves it to be read.
