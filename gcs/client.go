@@ -69,13 +69,27 @@ func (d *Driver) transport(ctx context.Context, config Config) (*http.Client, er
 		t.base = d.own
 	}
 	found := config.Credentials
+	var look func() (auth.TokenProvider, error)
 	if found == nil && !config.Anonymous && !config.plain() {
 		var err error
 		if found, err = detect(); err != nil {
 			return nil, invalid("Credentials", "are not set, and those of the environment: %w", err)
 		}
+		look = func() (auth.TokenProvider, error) { return detect() }
 	}
-	return through, t.use(ctx, found)
+	if found == nil {
+		return through, nil
+	}
+	project, err := found.QuotaProjectID(ctx)
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return nil, ctx.Err()
+	case err != nil:
+		return nil, invalid("Credentials", "tell no quota project: %w", err)
+	}
+	t.tokens, t.quotaProject = newTokens(found.TokenProvider, look), project
+	d.tokens = t.tokens
+	return through, nil
 }
 
 // detect looks for the credentials of the environment: what the SDK asks for, without the rest of the cloud.
@@ -117,20 +131,4 @@ func wrongClient(client *storage.Client) string {
 		return "speaks gRPC, which is not supported: storage.NewClient makes one that does not"
 	}
 	return ""
-}
-
-// use sets the credentials.
-func (t *transport) use(ctx context.Context, found *auth.Credentials) error {
-	if found == nil {
-		return nil
-	}
-	project, err := found.QuotaProjectID(ctx)
-	if err != nil {
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		return invalid("Credentials", "tell no quota project: %w", err)
-	}
-	t.tokens, t.quotaProject = &tokens{provider: found.TokenProvider}, project
-	return nil
 }

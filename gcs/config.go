@@ -29,8 +29,9 @@ type Config struct {
 	Anonymous bool
 
 	// Credentials give the tokens: what package cloud.google.com/go/auth/credentials makes of a file or of JSON, or
-	// auth.NewCredentials of a token provider. Default: the environment's application default credentials, and none
-	// where Endpoint is plain http.
+	// auth.NewCredentials of a token provider. They are asked for another token where one is refused: those of package
+	// credentials keep theirs until shortly before its end, and then the refusal stands. Default: the environment's
+	// application default credentials, and none where Endpoint is plain http.
 	Credentials *auth.Credentials
 
 	// Parallelism is the number of requests that are expected to be under way at once. Twice as many idle connections

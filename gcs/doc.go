@@ -25,8 +25,10 @@
 //
 // Tokens go out with each request in a header. Over plain http they do only if they are given in Config.Credentials: those
 // of the environment are then not looked for, as emulators need none. A token is asked for again four minutes before it
-// expires, and once after the service has refused it; a second refusal is walstorage.ErrAccessDenied. No redirect is
-// followed.
+// expires, while the old one is used on, and once after the service has refused it; a second refusal is
+// walstorage.ErrAccessDenied. The credentials of the environment are then looked for anew, and, once a minute, where they
+// are refused a token: a key may be changed under a running broker. A question may take 30 seconds; attempts that are over
+// before leave it to the next. No redirect is followed.
 //
 // # Limits
 //

@@ -20,6 +20,7 @@ type Driver struct {
 	stallAfter  time.Duration
 	seesAnswers bool            // the requests go through our transport
 	own         *http.Transport // closed by Close, nil if the caller gave the client
+	tokens      *tokens         // closed by Close, nil for anonymous requests and a client of the caller's
 	closed      atomic.Bool
 
 	// plainReads is set once a client of the caller's has refused to ask for objects as they are stored.
@@ -54,10 +55,13 @@ func (d *Driver) Limits() objectstore.Limits {
 	return objectstore.Limits{KeysPerDelete: keysPerDelete, ObjectBytes: objectBytes}
 }
 
-// Close closes the idle connections of the driver's own HTTP client. Later calls give walstorage.ErrClosed. It may be
-// called more than once.
+// Close closes the idle connections of the driver's own HTTP client, and ends a question for a token that is under way.
+// Later calls give walstorage.ErrClosed. It may be called more than once.
 func (d *Driver) Close() error {
 	d.closed.Store(true)
+	if d.tokens != nil {
+		d.tokens.close()
+	}
 	if d.own != nil {
 		d.own.CloseIdleConnections()
 	}

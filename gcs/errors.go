@@ -6,11 +6,9 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
-	"net/url"
 	"strings"
 	"time"
 
-	"cloud.google.com/go/auth"
 	"cloud.google.com/go/storage"
 	"google.golang.org/api/googleapi"
 
@@ -135,21 +133,6 @@ func classify(ctx context.Context, w *stall.Watch, x *exchange, err error) error
 		return walstorage.NewError(none.kind(), err)
 	}
 	return walstorage.NewError(walstorage.ErrUnavailable, err)
-}
-
-// kind tells whether the provider of tokens could not be reached or does not want to give one.
-func (e *tokenError) kind() error {
-	var refused *auth.Error
-	var unreached *url.Error
-	switch {
-	case errors.As(e.err, &refused):
-		if refused.Temporary() {
-			return walstorage.ErrUnavailable
-		}
-	case errors.As(e.err, &unreached):
-		return walstorage.ErrUnavailable
-	}
-	return walstorage.ErrAccessDenied
 }
 
 // answered classifies what the service has answered.

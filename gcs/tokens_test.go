@@ -9,6 +9,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -28,6 +29,7 @@ import (
 	"github.com/walhop/walhop/internal/drivertest"
 	fake "github.com/walhop/walhop/internal/fakes/gcs"
 	"github.com/walhop/walhop/walstorage"
+	"github.com/walhop/walhop/walstorage/objectstore"
 )
 
 // numbered gives another token each time that it is asked.
@@ -36,6 +38,7 @@ type numbered struct {
 	lasting time.Duration // 0 is for ever
 	err     func(n int64) error
 	wait    <-chan struct{}
+	takes   time.Duration
 }
 
 func (p *numbered) Token(ctx context.Context) (*auth.Token, error) {
@@ -43,6 +46,15 @@ func (p *numbered) Token(ctx context.Context) (*auth.Token, error) {
 	if p.wait != nil {
 		select {
 		case <-p.wait:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	if p.takes > 0 {
+		timer := time.NewTimer(p.takes)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}
@@ -103,8 +115,8 @@ func TestTokensThatAreAlwaysRefused(t *testing.T) {
 	assert.NoError(t, manager.UploadSegment(t.Context(), drivertest.Segment(t), []byte("data")), "and when the service thinks better of it")
 }
 
-// A token is renewed before it ends, by one caller; the others go on with the old one meanwhile. If there is no new one it
-// is used to its end.
+// A token is renewed before it ends, and nobody waits for that: all go on with the old one meanwhile. If there is no new one
+// it is used to its end.
 func TestRenewal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server, _, c := inMemory(t, fake.Config{})
@@ -125,15 +137,13 @@ func TestRenewal(t *testing.T) {
 
 		wait := make(chan struct{})
 		tokens.wait = wait
-		var renewing sync.WaitGroup
-		renewing.Go(get)
-		synctest.Wait()
 		for range 10 {
 			get()
 			assert.Equal(t, "planted-token-1", last(), "nobody waits")
 		}
 		close(wait)
-		renewing.Wait()
+		synctest.Wait()
+		get()
 		assert.Equal(t, int64(2), tokens.asked.Load())
 		assert.Equal(t, "planted-token-2", last())
 
@@ -174,7 +184,7 @@ func TestWaitingForAToken(t *testing.T) {
 	})
 }
 
-// A caller whose context ends while it asks for the token leaves that to the next.
+// A caller whose context ends while it waits for the token leaves the question to the others, who need not begin anew (H11).
 func TestTokenOfACallerWhoLeaves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, _, c := inMemory(t, fake.Config{})
@@ -198,8 +208,147 @@ func TestTokenOfACallerWhoLeaves(t *testing.T) {
 		synctest.Wait()
 		close(wait)
 		all.Wait()
-		assert.Equal(t, int64(2), tokens.asked.Load())
+		assert.Equal(t, int64(1), tokens.asked.Load())
 	})
+}
+
+// A token that takes longer than an attempt may is waited for by one attempt after the other, and asked for once: else no
+// upload would ever begin.
+func TestTokenThatTakesLongerThanAnAttempt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server, _, c := inMemory(t, fake.Config{})
+		c.Store.AttemptTimeout = 0
+		tokens := &numbered{takes: 3 * time.Second}
+		c.Credentials = with(tokens)
+		began := time.Now()
+		require.NoError(t, manage(t, c).UploadSegment(t.Context(), drivertest.Segment(t), []byte("data")))
+		assert.Equal(t, int64(1), tokens.asked.Load())
+		assert.Equal(t, 1, server.Count(fake.Insert))
+		assert.Less(t, time.Since(began), 5*time.Second)
+	})
+}
+
+// A token that is always near its end, as short-lived ones are, is not asked for with each request, and a provider that is
+// down is not either as long as there is a good one.
+func TestTokenThatIsAlwaysNearItsEnd(t *testing.T) {
+	for name, after := range map[string]func(n int64) error{
+		"short": nil,
+		"down": func(n int64) error {
+			if n > 1 {
+				return &url.Error{Op: "Post", URL: "https://token.invalid", Err: errors.New("refused")}
+			}
+			return nil
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				server, _, c := inMemory(t, fake.Config{})
+				server.Store(bucket, "there", []byte("data"))
+				tokens := &numbered{lasting: 2 * time.Minute, takes: 5 * time.Second, err: after}
+				c.Credentials = with(tokens)
+				driver := open(t, c)
+				require.NoError(t, driver.Get(t.Context(), "there", 0, make([]byte, 4)))
+				began := time.Now()
+				for time.Since(began) < time.Minute {
+					asked := time.Now()
+					require.NoError(t, driver.Get(t.Context(), "there", 0, make([]byte, 4)))
+					require.Less(t, time.Since(asked), time.Second, "nobody waits")
+					time.Sleep(100 * time.Millisecond)
+				}
+				assert.Greater(t, tokens.asked.Load(), int64(2))
+				assert.LessOrEqual(t, tokens.asked.Load(), int64(6))
+			})
+		})
+	}
+}
+
+// W12: Close ends a question for a token, and waits until the provider has returned.
+func TestCloseWhileATokenIsAskedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, _, c := inMemory(t, fake.Config{})
+		tokens := &numbered{wait: make(chan struct{})}
+		c.Credentials = with(tokens)
+		driver := open(t, c)
+		var all sync.WaitGroup
+		for range 3 {
+			all.Go(func() {
+				_, _, err := driver.List(t.Context(), "", "")
+				assert.Equal(t, walstorage.ErrClosed, walstorage.KindOf(err), "%v", err)
+			})
+		}
+		synctest.Wait()
+		require.NoError(t, driver.Close())
+		all.Wait()
+		assert.Equal(t, int64(1), tokens.asked.Load())
+	})
+}
+
+// A provider that panics is the caller's: it ends a call, not the process, and not the tokens.
+func TestProviderThatPanics(t *testing.T) {
+	server, link := serve(t, fake.Config{})
+	tokens := &numbered{err: func(n int64) error {
+		if n == 1 {
+			panic("the provider's")
+		}
+		return nil
+	}}
+	c := config(link)
+	c.Credentials = with(tokens)
+	driver := open(t, c)
+	err := operations[fake.Insert](t.Context(), driver)
+	var panicked *objectstore.PanicError
+	assert.ErrorAs(t, err, &panicked)
+	assert.NoError(t, walstorage.KindOf(err))
+	assert.Empty(t, server.Requests())
+	assert.NoError(t, operations[fake.Insert](t.Context(), driver))
+}
+
+// J21: with the credentials of the environment too, a token that the service refuses is asked for again, once, although the
+// SDK keeps the one it has; and a file that holds another key by now is read again.
+func TestRefusedTokenOfTheEnvironment(t *testing.T) {
+	var issued atomic.Int64
+	account(t, func(w http.ResponseWriter, _ *http.Request) { issue(w, fmt.Sprintf("planted-token-%d", issued.Add(1))) })
+	server, c := serveTLS(t, fake.Config{})
+	c.Credentials = nil
+	manager := manage(t, c)
+	for hour := int64(1); hour <= 3; hour++ {
+		server.Fault(refusing(func(token string) bool { return token == fmt.Sprintf("planted-token-%d", hour) }))
+		for range 3 {
+			require.NoError(t, manager.UploadSegment(t.Context(), drivertest.Segment(t), []byte("data")))
+		}
+		assert.Equal(t, hour+1, issued.Load())
+	}
+
+	account(t, func(w http.ResponseWriter, _ *http.Request) { issue(w, "planted-token-of-the-new-key") })
+	server.Fault(refusing(func(token string) bool { return token != "planted-token-of-the-new-key" }))
+	require.NoError(t, manager.UploadSegment(t.Context(), drivertest.Segment(t), []byte("data")))
+}
+
+// W7: the tokens of a machine in Google's cloud come from its metadata server, which may be busy, or know of no account.
+func TestMetadataServer(t *testing.T) {
+	var status atomic.Int64
+	metadata := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if status := int(status.Load()); status != 200 {
+			w.WriteHeader(status)
+			return
+		}
+		issue(w, token)
+	}))
+	t.Cleanup(metadata.Close)
+	t.Setenv("GCE_METADATA_HOST", strings.TrimPrefix(metadata.URL, "http://"))
+	t.Setenv("GOOGLE_APPLICATION_CREDENTIALS", "")
+	t.Setenv("HOME", t.TempDir()) // where gcloud keeps its own
+	server, c := serveTLS(t, fake.Config{Tokens: []string{token}})
+	c.Credentials = nil
+	c.Store.MaxAttempts = 1
+	for code, kind := range map[int64]error{429: walstorage.ErrUnavailable, 403: walstorage.ErrAccessDenied, 404: walstorage.ErrAccessDenied} {
+		status.Store(code)
+		err := manage(t, c).UploadSegment(t.Context(), drivertest.Segment(t), []byte("data"))
+		assert.Equal(t, kind, walstorage.KindOf(err), "%d: %v", code, err)
+	}
+	assert.Empty(t, server.Requests())
+	status.Store(200)
+	assert.NoError(t, manage(t, c).UploadSegment(t.Context(), drivertest.Segment(t), []byte("data")))
 }
 
 // W7: a provider that refuses is no store that is down, and one that cannot be reached is.
@@ -214,6 +363,13 @@ func TestNoToken(t *testing.T) {
 		"refused":     {refused(400), walstorage.ErrAccessDenied},
 		"503":         {refused(503), walstorage.ErrUnavailable},
 		"unreachable": {&url.Error{Op: "Post", URL: "https://token.invalid?secret=planted", Err: errors.New("refused")}, walstorage.ErrUnavailable},
+		"502":         {refused(502), walstorage.ErrUnavailable},
+		"429":         {refused(429), walstorage.ErrUnavailable},
+		"cut":         {fmt.Errorf("auth: cannot fetch token: %w", io.ErrUnexpectedEOF), walstorage.ErrUnavailable},
+		"no JSON":     {json.Unmarshal([]byte("<html>"), &struct{}{}), walstorage.ErrUnavailable},
+		"slow":        {context.DeadlineExceeded, walstorage.ErrUnavailable},
+		"STS 503":     {errors.New("credentials: status code 503: busy"), walstorage.ErrUnavailable},
+		"STS 400":     {errors.New("credentials: status code 400: no"), walstorage.ErrAccessDenied},
 		"broken key":  {errors.New("no private key"), walstorage.ErrAccessDenied},
 		"empty":       {nil, walstorage.ErrAccessDenied},
 	}
