@@ -41,7 +41,7 @@ const removed = "REDACTED"
 
 const (
 	valueNames  = `sig|signature|credential|x-amz-signature|x-amz-credential|x-amz-security-token|x-goog-signature|x-goog-credential|awsaccesskeyid|aws_access_key_id|aws_secret_access_key|aws_session_token|accesskeyid|googleaccessid|secretaccesskey|sessiontoken|accountkey|sharedaccesskey|sharedaccesssignature|access_token|refresh_token|id_token|client_secret|password|passwd|secret|api_key|apikey`
-	headerNames = `x-amz-security-token|x-amz-signature|x-amz-credential|x-goog-signature|x-goog-credential|x-ms-copy-source-authorization|secretaccesskey|sessiontoken|aws_secret_access_key|aws_session_token|client_secret|password`
+	headerNames = `access_token|refresh_token|id_token|x-amz-security-token|x-amz-signature|x-amz-credential|x-goog-signature|x-goog-credential|x-ms-copy-source-authorization|secretaccesskey|sessiontoken|aws_secret_access_key|aws_session_token|client_secret|password`
 	// secretName is a name where a value is due: that of the name before is empty, and what follows is this one's.
 	secretName = `(?:(?:` + valueNames + `|` + headerNames + `)["']?\s*[=:]\s*["']?)`
 )
@@ -58,8 +58,9 @@ var (
 	// Names whose value is secret wherever they stand: in a query, a header, a connection string, a form.
 	secretValue  = regexp.MustCompile(`(?i)\b(` + valueNames + `)(["']?\s*[=]\s*["']?)` + secretName + `*[^\s&"',;<>]+`)
 	secretHeader = regexp.MustCompile(`(?i)\b(` + headerNames + `)(["']?\s*:\s*["']?)` + secretName + `*[^\s&"',;<>]+`)
-	// Key ids of AWS and JSON web tokens, recognisable by themselves.
-	keyID = regexp.MustCompile(`\b(AKIA|ASIA)[A-Z0-9]{16}\b`)
+	// Key ids of AWS, tokens of Google, JSON web tokens and private keys, recognisable by themselves.
+	keyID = regexp.MustCompile(`\b(AKIA|ASIA)[A-Z0-9]{16}\b|\bya29\.[A-Za-z0-9._-]+`)
+	pem   = regexp.MustCompile(`(?s)-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|$)`)
 	jwt   = regexp.MustCompile(`\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*`)
 )
 
@@ -71,6 +72,7 @@ func redactText(text string) string {
 	text = scheme.ReplaceAllString(text, "${1} "+removed)
 	text = secretValue.ReplaceAllString(text, "${1}${2}"+removed)
 	text = secretHeader.ReplaceAllString(text, "${1}${2}"+removed)
+	text = pem.ReplaceAllString(text, removed)
 	text = keyID.ReplaceAllString(text, removed)
 	return jwt.ReplaceAllString(text, removed)
 }
