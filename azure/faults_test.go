@@ -22,7 +22,7 @@ func TestFaults(t *testing.T) {
 
 func faultsConfig() conformance.FaultsConfig {
 	cfg := ours.Faults(protocols.Azure(), withSAS) // a shared key's signature covers the range, which the suite changes on its way
-	cfg.Handler = drivertest.Handler(func() *fake.Server { return newFake(fake.Config{PageSize: 100}) })
+	cfg = drivertest.InBubbles(cfg, func() *fake.Server { return newFake(fake.Config{PageSize: 100}) })
 	cfg.Headers = map[walstorage.Op][]string{
 		walstorage.OpUpload: slices.Concat(allowed, []string{"If-None-Match", "X-Ms-Blob-Type", "X-Ms-Content-Crc64", "X-Ms-Meta-Walhopcrc32c"}),
 		walstorage.OpFetch:  slices.Concat(allowed, []string{"X-Ms-Range"}),

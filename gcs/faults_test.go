@@ -15,7 +15,7 @@ import (
 func TestFaults(t *testing.T) {
 	t.Parallel()
 	cfg := ours.Faults(protocols.GCS(), config)
-	cfg.Handler = drivertest.Handler(func() *fake.Server { return newFake(fake.Config{PageSize: 100}) })
+	cfg = drivertest.InBubbles(cfg, func() *fake.Server { return newFake(fake.Config{PageSize: 100}) })
 	cfg.Headers = map[walstorage.Op][]string{
 		walstorage.OpUpload: allowed(fake.Insert),
 		walstorage.OpFetch:  allowed(fake.Read),

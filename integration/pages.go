@@ -8,12 +8,14 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/walhop/walhop/walstorage"
 )
 
-// SmallPages starts a proxy before a server that adds a parameter to requests that are lists, such as one that asks for
-// few entries in a page, and returns its URL. The driver's own request names no size, and the server's pages are so
+// SmallPages starts a proxy before a server that adds a parameter to requests that operation says are lists, such as one that
+// asks for few entries in a page, and returns its URL. The driver's own request names no size, and the server's pages are so
 // large that cases which need a second one would take minutes. Requests must not be signed over their query.
-func SmallPages(tb testing.TB, address string, list func(*http.Request) bool, parameter, value string) string {
+func SmallPages(tb testing.TB, address string, operation func(*http.Request) walstorage.Op, parameter, value string) string {
 	tb.Helper()
 	server, err := url.Parse(address)
 	require.NoError(tb, err)
@@ -22,7 +24,7 @@ func SmallPages(tb testing.TB, address string, list func(*http.Request) bool, pa
 		Transport: transport,
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.SetURL(server)
-			if list(r.In) {
+			if operation(r.In) == walstorage.OpList {
 				query := r.Out.URL.Query()
 				query.Set(parameter, value)
 				r.Out.URL.RawQuery = query.Encode()

@@ -21,7 +21,7 @@ func TestFaults(t *testing.T) {
 
 func faultsConfig() conformance.FaultsConfig {
 	cfg := ours.Faults(protocols.S3(), config)
-	cfg.Handler = drivertest.Handler(func() *fake.Server { return newFake(fake.Config{PageSize: 100}) })
+	cfg = drivertest.InBubbles(cfg, func() *fake.Server { return newFake(fake.Config{PageSize: 100}) })
 	cfg.Headers = map[walstorage.Op][]string{
 		walstorage.OpUpload: append(allowed, "Content-Type", "If-None-Match", "X-Amz-Checksum-Crc32c"),
 		walstorage.OpFetch:  append(allowed, "Range"),

@@ -3,10 +3,6 @@ package azurite
 import (
 	"testing"
 
-	"github.com/stretchr/testify/require"
-
-	"github.com/walhop/walhop/azure"
-	"github.com/walhop/walhop/conformance/check"
 	"github.com/walhop/walhop/integration"
 )
 
@@ -14,11 +10,5 @@ import (
 func TestCheck(t *testing.T) {
 	address := integration.Azurite.Address(t)
 	c := config(address, newContainer(t, address))
-	manager, err := azure.New(t.Context(), c)
-	require.NoError(t, err)
-	defer func() { require.NoError(t, manager.Close()) }()
-	other, err := azure.New(t.Context(), c)
-	require.NoError(t, err)
-	defer func() { require.NoError(t, other.Close()) }()
-	require.NoError(t, check.Check(t.Context(), manager, check.Options{Other: other}))
+	integration.Check(t, ours.Manage(t, c), ours.Manage(t, c))
 }

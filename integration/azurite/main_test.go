@@ -1,23 +1,11 @@
 package azurite
 
 import (
-	"context"
 	"os"
 	"strings"
 	"testing"
 
 	"go.uber.org/goleak"
-
-	"github.com/walhop/walhop/azure"
-	"github.com/walhop/walhop/conformance"
-	"github.com/walhop/walhop/walstorage"
-	"github.com/walhop/walhop/walstorage/objectstore"
-)
-
-// What a peer process is told.
-const (
-	addressVariable   = "WALHOP_PEER_URL"
-	containerVariable = "WALHOP_PEER_CONTAINER"
 )
 
 // Nothing of the machine's own configuration is used, and no test leaves a goroutine behind. Started as a peer, this process
@@ -29,14 +17,6 @@ func TestMain(m *testing.M) {
 			_ = os.Unsetenv(name)
 		}
 	}
-	conformance.PeerMain(func(place objectstore.Config) (walstorage.WalStorageManager, error) {
-		c := config(os.Getenv(addressVariable), os.Getenv(containerVariable))
-		c.Store = place
-		manager, err := azure.New(context.Background(), c)
-		if err != nil {
-			return nil, err
-		}
-		return manager, nil
-	})
+	ours.PeerMain(config)
 	goleak.VerifyTestMain(m)
 }

@@ -16,7 +16,8 @@ import (
 
 	"github.com/walhop/walhop/azure"
 	"github.com/walhop/walhop/integration"
-	"github.com/walhop/walhop/walstorage"
+	"github.com/walhop/walhop/internal/drivertest"
+	"github.com/walhop/walhop/internal/protocols"
 	"github.com/walhop/walhop/walstorage/objectstore"
 )
 
@@ -26,12 +27,20 @@ const (
 	accountKey = "aW50ZWdyYXRpb24ta2V5LW9mLW5vIHNlY3JlY3k="
 )
 
+// ours is the package that is tested.
+var ours = drivertest.Driver[azure.Config, *azure.Driver]{New: azure.New, NewDriver: azure.NewDriver}
+
 // config is a configuration for a container of the server at that address.
 func config(address, name string) azure.Config {
 	return azure.Config{
 		Account: account, Container: name, Endpoint: address + "/" + account, AccountKey: accountKey,
 		Store: objectstore.Config{Cluster: "c", AttemptTimeout: 10 * time.Second},
 	}
+}
+
+// withSAS is config with a shared access signature.
+func withSAS(address, name, sas string) azure.Config {
+	return drivertest.With(config(address, name), func(c *azure.Config) { c.AccountKey, c.SAS = "", sas })
 }
 
 func sharedKey(tb testing.TB) *azblob.SharedKeyCredential {
@@ -74,6 +83,5 @@ func signature(tb testing.TB, address, name string) string {
 
 // smallPages is the address of a proxy before the server, through which no page of a list has more than 100 blobs.
 func smallPages(tb testing.TB, address string) string {
-	list := func(r *http.Request) bool { return operationOf(r) == walstorage.OpList }
-	return integration.SmallPages(tb, address, list, "maxresults", "100")
+	return integration.SmallPages(tb, address, protocols.Azure().Operation, "maxresults", "100")
 }

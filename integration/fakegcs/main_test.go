@@ -1,22 +1,10 @@
 package fakegcs
 
 import (
-	"context"
 	"os"
 	"testing"
 
 	"go.uber.org/goleak"
-
-	"github.com/walhop/walhop/conformance"
-	"github.com/walhop/walhop/gcs"
-	"github.com/walhop/walhop/walstorage"
-	"github.com/walhop/walhop/walstorage/objectstore"
-)
-
-// What a peer process is told.
-const (
-	addressVariable = "WALHOP_PEER_URL"
-	bucketVariable  = "WALHOP_PEER_BUCKET"
 )
 
 // Nothing of the machine's own configuration is used, and no test leaves a goroutine behind. Started as a peer, this process
@@ -28,14 +16,6 @@ func TestMain(m *testing.M) {
 	} {
 		_ = os.Unsetenv(variable)
 	}
-	conformance.PeerMain(func(place objectstore.Config) (walstorage.WalStorageManager, error) {
-		c := config(os.Getenv(addressVariable), os.Getenv(bucketVariable))
-		c.Store = place
-		manager, err := gcs.New(context.Background(), c)
-		if err != nil {
-			return nil, err
-		}
-		return manager, nil
-	})
+	ours.PeerMain(config)
 	goleak.VerifyTestMain(m)
 }

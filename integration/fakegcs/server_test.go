@@ -17,7 +17,8 @@ import (
 
 	"github.com/walhop/walhop/gcs"
 	"github.com/walhop/walhop/integration"
-	"github.com/walhop/walhop/walstorage"
+	"github.com/walhop/walhop/internal/drivertest"
+	"github.com/walhop/walhop/internal/protocols"
 	"github.com/walhop/walhop/walstorage/objectstore"
 )
 
@@ -31,6 +32,9 @@ func (provider) Token(context.Context) (*auth.Token, error) { return &auth.Token
 func credentials() *auth.Credentials {
 	return auth.NewCredentials(&auth.CredentialsOptions{TokenProvider: provider{}})
 }
+
+// ours is the package that is tested.
+var ours = drivertest.Driver[gcs.Config, *gcs.Driver]{New: gcs.New, NewDriver: gcs.NewDriver}
 
 // config is a configuration for a bucket of the server at that address.
 func config(address, bucket string) gcs.Config {
@@ -68,6 +72,5 @@ func call(tb testing.TB, method, url string, body []byte) []byte {
 
 // smallPages is the address of a proxy before the server, through which no page of a list has more than 100 objects.
 func smallPages(tb testing.TB, address string) string {
-	list := func(r *http.Request) bool { return operationOf(r) == walstorage.OpList }
-	return integration.SmallPages(tb, address, list, "maxResults", "100")
+	return integration.SmallPages(tb, address, protocols.GCS().Operation, "maxResults", "100")
 }

@@ -1,23 +1,11 @@
 package versitygw
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"testing"
 
 	"go.uber.org/goleak"
-
-	"github.com/walhop/walhop/conformance"
-	"github.com/walhop/walhop/s3"
-	"github.com/walhop/walhop/walstorage"
-	"github.com/walhop/walhop/walstorage/objectstore"
-)
-
-// What a peer process is told.
-const (
-	urlVariable    = "WALHOP_PEER_URL"
-	bucketVariable = "WALHOP_PEER_BUCKET"
 )
 
 // Nothing of the machine's own AWS configuration is used, and no test leaves a goroutine behind. Started as a peer, this
@@ -36,14 +24,6 @@ func TestMain(m *testing.M) {
 		}
 	}
 	_ = os.Setenv("AWS_EC2_METADATA_DISABLED", "true")
-	conformance.PeerMain(func(place objectstore.Config) (walstorage.WalStorageManager, error) {
-		c := config(os.Getenv(urlVariable), os.Getenv(bucketVariable))
-		c.Store = place
-		manager, err := s3.New(context.Background(), c)
-		if err != nil {
-			return nil, err
-		}
-		return manager, nil
-	})
+	ours.PeerMain(config)
 	goleak.VerifyTestMain(m)
 }

@@ -13,6 +13,7 @@ import (
 	sdk "github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/stretchr/testify/require"
 
+	"github.com/walhop/walhop/internal/drivertest"
 	"github.com/walhop/walhop/s3"
 	"github.com/walhop/walhop/walstorage/objectstore"
 )
@@ -31,6 +32,9 @@ const (
 func keys(accessKey, secretKey string) aws.CredentialsProvider {
 	return credentials.NewStaticCredentialsProvider(accessKey, secretKey, "")
 }
+
+// ours is the package that is tested.
+var ours = drivertest.Driver[s3.Config, *s3.Driver]{New: s3.New, NewDriver: s3.NewDriver}
 
 // config is a configuration for a bucket of the server at that address.
 func config(url, bucket string) s3.Config {

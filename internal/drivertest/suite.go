@@ -44,7 +44,7 @@ func (d Driver[C, D]) Suite(config func(tb testing.TB) C) conformance.Config {
 }
 
 // Faults adds to the words of a protocol how handles are opened for conformance.RunFaults, with the configuration for an
-// address. Under the race detector the random schedule is short.
+// address.
 func (d Driver[C, D]) Faults(words conformance.FaultsConfig, config func(url string) C) conformance.FaultsConfig {
 	at := func(at conformance.Endpoint, place objectstore.Config) C {
 		c := d.in(config(at.URL), place)
@@ -61,19 +61,21 @@ func (d Driver[C, D]) Faults(words conformance.FaultsConfig, config func(url str
 		require.NoError(tb, err)
 		return manager
 	}
-	if Race {
-		words.Operations = 1000
-	}
 	return words
 }
 
-// Handler is a new fake for each case of conformance.RunFaults.
-func Handler[H handler](start func() H) func(tb testing.TB) http.Handler {
-	return func(tb testing.TB) http.Handler {
+// InBubbles has the cases run each on a fake of its own, in virtual time. Under the race detector the random schedule is
+// short.
+func InBubbles[H handler](cfg conformance.FaultsConfig, start func() H) conformance.FaultsConfig {
+	cfg.Handler = func(tb testing.TB) http.Handler {
 		fake := start()
 		tb.Cleanup(fake.Close)
 		return fake
 	}
+	if Race {
+		cfg.Operations = 1000
+	}
+	return cfg
 }
 
 // Residue lists what a fake holds under a prefix that is no segment.
