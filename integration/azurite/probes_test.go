@@ -3,21 +3,17 @@ package azurite
 import (
 	"bytes"
 	"crypto/hmac"
-	"crypto/md5"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
 	"encoding/xml"
 	"fmt"
 	"hash/crc64"
-	"io"
 	"maps"
 	"net/http"
-	"net/http/httptest"
 	"net/url"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -25,21 +21,18 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/walhop/walhop/integration"
+	"github.com/walhop/walhop/internal/drivertest"
 	fake "github.com/walhop/walhop/internal/fakes/azure"
 )
 
 // Requests as no driver of ours sends them are answered alike by our fake and by a real server: as Azure does.
 func TestProbes(t *testing.T) {
 	address := integration.Azurite.Address(t)
-	store := fake.New(fake.Config{Account: account, Keys: []string{accountKey}, Containers: []string{"segments"}})
-	listening := httptest.NewServer(store)
-	t.Cleanup(listening.Close)
-	t.Cleanup(store.Close)
-	transport := &http.Transport{}
-	t.Cleanup(transport.CloseIdleConnections)
+	store := drivertest.Serve(t, fake.New(fake.Config{Account: account, Keys: []string{accountKey}, Containers: []string{drivertest.Bucket}}))
+	client := integration.Client(t)
 	integration.RunProbes(t, integration.Azurite, append(integration.StoreProbes[prober](t, ofEveryStore), probes...),
-		prober{url: listening.URL, container: "segments", key: accountKey, client: &http.Client{Transport: transport}},
-		prober{url: address, container: newContainer(t, address), key: accountKey, client: &http.Client{Transport: transport}})
+		prober{url: store, container: drivertest.Bucket, key: accountKey, client: client},
+		prober{url: address, container: newContainer(t, address), key: accountKey, client: client})
 }
 
 // prober sends requests about one container.
@@ -56,23 +49,19 @@ type prober struct {
 type header map[string]string
 
 // answer is what came back.
-type answer struct {
-	status int
-	header http.Header
-	body   []byte
-}
+type answer struct{ integration.Answer }
 
 // String is the status, and the code where there is one. It stands in a header and in the document.
 func (a answer) String() string {
-	code := a.header.Get("x-ms-error-code")
+	code := a.Header.Get("x-ms-error-code")
 	var problem struct {
 		XMLName xml.Name
 		Code    string
 	}
-	if xml.Unmarshal(a.body, &problem) == nil && problem.XMLName.Local == "Error" && problem.Code != code {
+	if xml.Unmarshal(a.Body, &problem) == nil && problem.XMLName.Local == "Error" && problem.Code != code {
 		code += " but in the document " + problem.Code
 	}
-	return strings.TrimSpace(fmt.Sprint(a.status, " ", code))
+	return strings.TrimSpace(fmt.Sprint(a.Status, " ", code))
 }
 
 // send sends a request about a blob, or about the container if there is no key.
@@ -88,12 +77,7 @@ func (p prober) send(tb testing.TB, method, key string, query url.Values, header
 		out.Header.Set(name, value)
 	}
 	p.sign(tb, out)
-	in, err := p.client.Do(out)
-	require.NoError(tb, err)
-	defer func() { _ = in.Body.Close() }()
-	text, err := io.ReadAll(in.Body)
-	require.NoError(tb, err)
-	return answer{in.StatusCode, in.Header, text}
+	return answer{integration.Send(tb, p.client, out)}
 }
 
 // sign makes the header Authorization of a shared key: a signature over the method, some headers by their place, all that
@@ -136,20 +120,20 @@ func (p prober) put(tb testing.TB, key, body string, headers ...header) string {
 	return p.send(tb, http.MethodPut, key, nil, all, []byte(body)).String()
 }
 
-// get gives the status, and the bytes or the code.
-func (p prober) get(tb testing.TB, key string, ranges ...string) string {
+// Read gives the status, and the bytes or the code.
+func (p prober) Read(tb testing.TB, key string, ranges ...string) string {
 	headers := header{}
 	for _, value := range ranges {
 		headers["x-ms-range"] = value
 	}
 	a := p.send(tb, http.MethodGet, key, nil, headers, nil)
-	if a.status >= 300 {
+	if a.Status >= 300 {
 		return a.String()
 	}
-	return strings.TrimSpace(fmt.Sprint(a.status, " ", string(a.body), " ", a.header.Get("Content-Range")))
+	return a.Object()
 }
 
-func (p prober) delete(tb testing.TB, keys ...string) string {
+func (p prober) Remove(tb testing.TB, keys ...string) string {
 	var last string
 	for _, key := range keys {
 		last = p.send(tb, http.MethodDelete, key, nil, nil, nil).String()
@@ -173,13 +157,13 @@ func (p prober) batch(tb testing.TB, keys ...string) []string {
 	body.WriteString("--" + boundary + "--\r\n")
 	a := p.send(tb, http.MethodPost, "", url.Values{"restype": {"container"}, "comp": {"batch"}},
 		header{"Content-Type": "multipart/mixed; boundary=" + boundary}, []byte(body.String()))
-	if a.status >= 300 {
+	if a.Status >= 300 {
 		return []string{a.String()}
 	}
-	got := []string{fmt.Sprint(a.status)}
+	got := []string{fmt.Sprint(a.Status)}
 	code := regexp.MustCompile(`(?i)x-ms-error-code: *(\S+)`)
 	counts := map[string]int{}
-	for _, part := range strings.Split(string(a.body), "HTTP/1.1 ")[1:] {
+	for _, part := range strings.Split(string(a.Body), "HTTP/1.1 ")[1:] {
 		outcome, _, _ := strings.Cut(part, " ")
 		if found := code.FindStringSubmatch(part); found != nil {
 			outcome += " " + found[1]
@@ -199,24 +183,19 @@ func (p prober) list(tb testing.TB, query url.Values) (page, marker string) {
 	all := url.Values{"restype": {"container"}, "comp": {"list"}}
 	maps.Copy(all, query)
 	a := p.send(tb, http.MethodGet, "", all, nil, nil)
-	if a.status >= 300 {
+	if a.Status >= 300 {
 		return a.String(), ""
 	}
 	var result struct {
 		Names      []string `xml:"Blobs>Blob>Name"`
 		NextMarker string
 	}
-	require.NoError(tb, xml.Unmarshal(a.body, &result))
-	words := append([]string{fmt.Sprint(a.status)}, result.Names...)
+	require.NoError(tb, xml.Unmarshal(a.Body, &result))
+	words := append([]string{fmt.Sprint(a.Status)}, result.Names...)
 	if result.NextMarker != "" {
 		words = append(words, "more")
 	}
 	return strings.Join(words, " "), result.NextMarker
-}
-
-func md5Of(body string) string {
-	sum := md5.Sum([]byte(body))
-	return base64.StdEncoding.EncodeToString(sum[:])
 }
 
 // crc64Of is a CRC-64/NVME, as the service wants it.
@@ -227,7 +206,7 @@ func crc64Of(body string) string {
 
 var createOnly = header{"If-None-Match": "*"}
 
-// The requests of integration.Asker.
+// The other requests of integration.Asker.
 
 func (p prober) Create(tb testing.TB, key, body string) string {
 	return p.put(tb, key, body, createOnly)
@@ -235,21 +214,8 @@ func (p prober) Create(tb testing.TB, key, body string) string {
 
 func (p prober) Overwrite(tb testing.TB, key, body string) string { return p.put(tb, key, body) }
 
-func (p prober) Read(tb testing.TB, key string, ranges ...string) string {
-	return p.get(tb, key, ranges...)
-}
-
-func (p prober) Remove(tb testing.TB, keys ...string) string { return p.delete(tb, keys...) }
-
 func (p prober) Page(tb testing.TB, prefix string, size int, token string) (page, next string) {
-	query := url.Values{"prefix": {prefix}}
-	if size > 0 {
-		query.Set("maxresults", strconv.Itoa(size))
-	}
-	if token != "" {
-		query.Set("marker", token)
-	}
-	return p.list(tb, query)
+	return p.list(tb, integration.PageOf(prefix, "maxresults", size, "marker", token))
 }
 
 // ofEveryStore are the answers to the probes of what every store has.
@@ -279,8 +245,8 @@ var probes = []integration.Probe[prober]{
 			p.container = "walhop-none"
 			page, _ := p.list(tb, nil)
 			return []string{
-				p.put(tb, "a", "one", createOnly), p.get(tb, "a"), p.send(tb, http.MethodHead, "a", nil, nil, nil).String(),
-				p.delete(tb, "a"), page,
+				p.put(tb, "a", "one", createOnly), p.Read(tb, "a"), p.send(tb, http.MethodHead, "a", nil, nil, nil).String(),
+				p.Remove(tb, "a"), page,
 			}
 		},
 	},
@@ -289,8 +255,8 @@ var probes = []integration.Probe[prober]{
 		Want: []string{"400 Crc64Mismatch", "404 BlobNotFound"},
 		Run: func(tb testing.TB, p prober) []string {
 			key := "wrong-crc64/a"
-			defer p.delete(tb, key)
-			return []string{p.put(tb, key, "one", header{"x-ms-content-crc64": crc64Of("two")}), p.get(tb, key)}
+			defer p.Remove(tb, key)
+			return []string{p.put(tb, key, "one", header{"x-ms-content-crc64": crc64Of("two")}), p.Read(tb, key)}
 		},
 	},
 	{
@@ -298,9 +264,9 @@ var probes = []integration.Probe[prober]{
 		Want: []string{"201 true", "200 one"},
 		Run: func(tb testing.TB, p prober) []string {
 			key := "right-crc64/a"
-			defer p.delete(tb, key)
+			defer p.Remove(tb, key)
 			a := p.send(tb, http.MethodPut, key, nil, header{"x-ms-blob-type": "BlockBlob", "x-ms-content-crc64": crc64Of("one")}, []byte("one"))
-			return []string{fmt.Sprint(a, " ", a.header.Get("x-ms-content-crc64") == crc64Of("one")), p.get(tb, key)}
+			return []string{fmt.Sprint(a, " ", a.Header.Get("x-ms-content-crc64") == crc64Of("one")), p.Read(tb, key)}
 		},
 	},
 	{
@@ -308,8 +274,8 @@ var probes = []integration.Probe[prober]{
 		Want: []string{"400 Md5Mismatch", "404 BlobNotFound"},
 		Run: func(tb testing.TB, p prober) []string {
 			key := "wrong-md5/a"
-			defer p.delete(tb, key)
-			return []string{p.put(tb, key, "one", header{"Content-MD5": md5Of("two")}), p.get(tb, key)}
+			defer p.Remove(tb, key)
+			return []string{p.put(tb, key, "one", header{"Content-MD5": drivertest.MD5("two")}), p.Read(tb, key)}
 		},
 	},
 	{
@@ -317,8 +283,8 @@ var probes = []integration.Probe[prober]{
 		Want: []string{"400 InvalidMd5", "404 BlobNotFound"},
 		Run: func(tb testing.TB, p prober) []string {
 			key := "malformed-md5/a"
-			defer p.delete(tb, key)
-			return []string{p.put(tb, key, "one", header{"Content-MD5": "no digest"}), p.get(tb, key)}
+			defer p.Remove(tb, key)
+			return []string{p.put(tb, key, "one", header{"Content-MD5": "no digest"}), p.Read(tb, key)}
 		},
 	},
 	{
@@ -326,10 +292,10 @@ var probes = []integration.Probe[prober]{
 		Want: []string{"201", "200 3 12345678"},
 		Run: func(tb testing.TB, p prober) []string {
 			key := "metadata/a"
-			defer p.delete(tb, key)
+			defer p.Remove(tb, key)
 			put := p.put(tb, key, "one", header{"x-ms-meta-crc32c": "12345678"})
 			a := p.send(tb, http.MethodHead, key, nil, nil, nil)
-			return []string{put, fmt.Sprint(a, " ", a.header.Get("Content-Length"), " ", a.header.Get("x-ms-meta-crc32c"))}
+			return []string{put, fmt.Sprint(a, " ", a.Header.Get("Content-Length"), " ", a.Header.Get("x-ms-meta-crc32c"))}
 		},
 	},
 	{
@@ -337,7 +303,7 @@ var probes = []integration.Probe[prober]{
 		Want: []string{"404 BlobNotFound", "404 BlobNotFound", "404 BlobNotFound", "404 BlobNotFound"},
 		Run: func(tb testing.TB, p prober) []string {
 			key := "missing/a"
-			return []string{p.get(tb, key), p.get(tb, key, "bytes=0-0"), p.send(tb, http.MethodHead, key, nil, nil, nil).String(), p.delete(tb, key)}
+			return []string{p.Read(tb, key), p.Read(tb, key, "bytes=0-0"), p.send(tb, http.MethodHead, key, nil, nil, nil).String(), p.Remove(tb, key)}
 		},
 	},
 	{
@@ -347,7 +313,7 @@ var probes = []integration.Probe[prober]{
 			p.put(tb, "batch/a", "one")
 			p.put(tb, "batch/b", "two")
 			got := p.batch(tb, "batch/a", "batch/b", "batch/c")
-			return append(got, p.get(tb, "batch/a"), p.get(tb, "batch/b"))
+			return append(got, p.Read(tb, "batch/a"), p.Read(tb, "batch/b"))
 		},
 	},
 	{
@@ -373,7 +339,7 @@ var probes = []integration.Probe[prober]{
 		Want: []string{"403 AuthenticationFailed", "403 AuthenticationFailed"},
 		Run: func(tb testing.TB, p prober) []string {
 			p.key = base64.StdEncoding.EncodeToString([]byte("another key"))
-			return []string{p.get(tb, "wrong-key/a"), p.send(tb, http.MethodHead, "wrong-key/a", nil, nil, nil).String()}
+			return []string{p.Read(tb, "wrong-key/a"), p.send(tb, http.MethodHead, "wrong-key/a", nil, nil, nil).String()}
 		},
 	},
 	{
@@ -382,7 +348,7 @@ var probes = []integration.Probe[prober]{
 		Run: func(tb testing.TB, p prober) []string {
 			late, right := p, p
 			late.skew, right.skew = -20*time.Minute, -10*time.Minute
-			return []string{late.get(tb, "wrong-clock/a"), right.get(tb, "wrong-clock/a")}
+			return []string{late.Read(tb, "wrong-clock/a"), right.Read(tb, "wrong-clock/a")}
 		},
 	},
 }

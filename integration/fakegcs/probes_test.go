@@ -2,7 +2,6 @@ package fakegcs
 
 import (
 	"bytes"
-	"crypto/md5"
 	"encoding/base64"
 	"encoding/binary"
 	"encoding/json"
@@ -12,16 +11,15 @@ import (
 	"io"
 	"mime/multipart"
 	"net/http"
-	"net/http/httptest"
 	"net/textproto"
 	"net/url"
-	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/walhop/walhop/integration"
+	"github.com/walhop/walhop/internal/drivertest"
 	fake "github.com/walhop/walhop/internal/fakes/gcs"
 )
 
@@ -29,15 +27,11 @@ import (
 // does.
 func TestProbes(t *testing.T) {
 	address := integration.FakeGCS.Address(t)
-	store := fake.New(fake.Config{Buckets: []string{"segments"}})
-	listening := httptest.NewServer(store)
-	t.Cleanup(listening.Close)
-	t.Cleanup(store.Close)
-	transport := &http.Transport{}
-	t.Cleanup(transport.CloseIdleConnections)
+	store := drivertest.Serve(t, fake.New(fake.Config{Buckets: []string{drivertest.Bucket}}))
+	client := integration.Client(t)
 	integration.RunProbes(t, integration.FakeGCS, append(integration.StoreProbes[prober](t, ofEveryStore), probes...),
-		prober{listening.URL, "segments", &http.Client{Transport: transport}},
-		prober{address, newBucket(t, address), &http.Client{Transport: transport}})
+		prober{store, drivertest.Bucket, client},
+		prober{address, newBucket(t, address), client})
 }
 
 // prober sends requests about one bucket.
@@ -47,28 +41,24 @@ type prober struct {
 }
 
 // answer is what came back.
-type answer struct {
-	status int
-	header http.Header
-	body   []byte
-}
+type answer struct{ integration.Answer }
 
 // String is the status and the reason of an error, where it has one.
 func (a answer) String() string {
 	var described struct {
 		Error struct{ Errors []struct{ Reason string } }
 	}
-	if json.Unmarshal(a.body, &described) == nil && len(described.Error.Errors) > 0 {
-		return fmt.Sprint(a.status, " ", described.Error.Errors[0].Reason)
+	if json.Unmarshal(a.Body, &described) == nil && len(described.Error.Errors) > 0 {
+		return fmt.Sprint(a.Status, " ", described.Error.Errors[0].Reason)
 	}
 	var problem struct {
 		XMLName xml.Name
 		Code    string
 	}
-	if xml.Unmarshal(a.body, &problem) == nil && problem.XMLName.Local == "Error" {
-		return fmt.Sprint(a.status, " ", problem.Code)
+	if xml.Unmarshal(a.Body, &problem) == nil && problem.XMLName.Local == "Error" {
+		return fmt.Sprint(a.Status, " ", problem.Code)
 	}
-	return fmt.Sprint(a.status)
+	return fmt.Sprint(a.Status)
 }
 
 func (p prober) send(tb testing.TB, method, path string, header http.Header, body []byte) answer {
@@ -77,12 +67,7 @@ func (p prober) send(tb testing.TB, method, path string, header http.Header, bod
 	for name, values := range header {
 		out.Header[name] = values
 	}
-	in, err := p.client.Do(out)
-	require.NoError(tb, err)
-	defer func() { _ = in.Body.Close() }()
-	text, err := io.ReadAll(in.Body)
-	require.NoError(tb, err)
-	return answer{in.StatusCode, in.Header, text}
+	return answer{integration.Send(tb, p.client, out)}
 }
 
 // insert is an upload in one multipart request. described is added to the metadata, query to the URL.
@@ -130,8 +115,8 @@ func (p prober) byJSON(tb testing.TB, key string, ranges ...string) answer {
 	return p.send(tb, http.MethodGet, p.object(key)+"?alt=media", rangeOf(ranges), nil)
 }
 
-// get gives the status and the bytes, by either API.
-func (p prober) get(tb testing.TB, key string, ranges ...string) string {
+// Read gives the status and the bytes, by either API.
+func (p prober) Read(tb testing.TB, key string, ranges ...string) string {
 	byXML, byJSON := read(p.byXML(tb, key, ranges...)), read(p.byJSON(tb, key, ranges...))
 	if byXML != byJSON {
 		return byXML + " but by JSON " + byJSON
@@ -148,13 +133,13 @@ func rangeOf(ranges []string) http.Header {
 }
 
 func read(a answer) string {
-	if a.status >= 300 {
-		return fmt.Sprint(a.status)
+	if a.Status >= 300 {
+		return fmt.Sprint(a.Status)
 	}
-	return strings.TrimSpace(fmt.Sprint(a.status, " ", string(a.body), " ", a.header.Get("Content-Range")))
+	return a.Object()
 }
 
-func (p prober) delete(tb testing.TB, keys ...string) string {
+func (p prober) Remove(tb testing.TB, keys ...string) string {
 	var last string
 	for _, key := range keys {
 		last = p.send(tb, http.MethodDelete, p.object(key), nil, nil).String()
@@ -165,26 +150,26 @@ func (p prober) delete(tb testing.TB, keys ...string) string {
 // stat gives the status, the size and the checksum.
 func (p prober) stat(tb testing.TB, key string) string {
 	a := p.send(tb, http.MethodGet, p.object(key), nil, nil)
-	if a.status >= 300 {
+	if a.Status >= 300 {
 		return a.String()
 	}
 	var described struct{ Name, Size, Crc32c, Generation string }
-	require.NoError(tb, json.Unmarshal(a.body, &described))
-	return fmt.Sprint(a.status, " ", described.Name, " ", described.Size, " ", described.Crc32c, " ", described.Generation != "")
+	require.NoError(tb, json.Unmarshal(a.Body, &described))
+	return fmt.Sprint(a.Status, " ", described.Name, " ", described.Size, " ", described.Crc32c, " ", described.Generation != "")
 }
 
 // list gives the status and keys of one page, "more" if there is more, and the token.
 func (p prober) list(tb testing.TB, query url.Values) (page, token string) {
 	a := p.send(tb, http.MethodGet, "/storage/v1/b/"+p.bucket+"/o?"+query.Encode(), nil, nil)
-	if a.status >= 300 {
+	if a.Status >= 300 {
 		return a.String(), ""
 	}
 	var result struct {
 		Items         []struct{ Name string }
 		NextPageToken string
 	}
-	require.NoError(tb, json.Unmarshal(a.body, &result))
-	words := []string{fmt.Sprint(a.status)}
+	require.NoError(tb, json.Unmarshal(a.Body, &result))
+	words := []string{fmt.Sprint(a.Status)}
 	for _, item := range result.Items {
 		words = append(words, item.Name)
 	}
@@ -199,12 +184,7 @@ func crc32cOf(body string) string {
 	return base64.StdEncoding.EncodeToString(binary.BigEndian.AppendUint32(nil, sum))
 }
 
-func md5Of(body string) string {
-	sum := md5.Sum([]byte(body))
-	return base64.StdEncoding.EncodeToString(sum[:])
-}
-
-// The requests of integration.Asker.
+// The other requests of integration.Asker.
 
 func (p prober) Create(tb testing.TB, key, body string) string {
 	return p.insert(tb, p.bucket, key, body, nil, createOnly).String()
@@ -212,21 +192,8 @@ func (p prober) Create(tb testing.TB, key, body string) string {
 
 func (p prober) Overwrite(tb testing.TB, key, body string) string { return p.put(tb, key, body, nil) }
 
-func (p prober) Read(tb testing.TB, key string, ranges ...string) string {
-	return p.get(tb, key, ranges...)
-}
-
-func (p prober) Remove(tb testing.TB, keys ...string) string { return p.delete(tb, keys...) }
-
 func (p prober) Page(tb testing.TB, prefix string, size int, token string) (page, next string) {
-	query := url.Values{"prefix": {prefix}}
-	if size > 0 {
-		query.Set("maxResults", strconv.Itoa(size))
-	}
-	if token != "" {
-		query.Set("pageToken", token)
-	}
-	return p.list(tb, query)
+	return p.list(tb, integration.PageOf(prefix, "maxResults", size, "pageToken", token))
 }
 
 // ofEveryStore are the answers to the probes of what every store has.
@@ -250,13 +217,13 @@ var probes = []integration.Probe[prober]{
 		Want: []string{"412 conditionNotMet", "200", "200 two"},
 		Run: func(tb testing.TB, p prober) []string {
 			key := "generation-match/a"
-			defer p.delete(tb, key)
+			defer p.Remove(tb, key)
 			var described struct{ Generation string }
-			require.NoError(tb, json.Unmarshal(p.insert(tb, p.bucket, key, "one", nil, nil).body, &described))
+			require.NoError(tb, json.Unmarshal(p.insert(tb, p.bucket, key, "one", nil, nil).Body, &described))
 			return []string{
 				p.insert(tb, p.bucket, key, "two", nil, url.Values{"ifGenerationMatch": {"1" + described.Generation}}).String(),
 				p.insert(tb, p.bucket, key, "two", nil, url.Values{"ifGenerationMatch": {described.Generation}}).String(),
-				p.get(tb, key),
+				p.Read(tb, key),
 			}
 		},
 	},
@@ -280,7 +247,7 @@ var probes = []integration.Probe[prober]{
 		Want: []string{"404 NoSuchBucket", "404"},
 		Run: func(tb testing.TB, p prober) []string {
 			p.bucket = "walhop-none"
-			return []string{p.byXML(tb, "a").String(), fmt.Sprint(p.byJSON(tb, "a").status)}
+			return []string{p.byXML(tb, "a").String(), fmt.Sprint(p.byJSON(tb, "a").Status)}
 		},
 	},
 	{
@@ -297,7 +264,7 @@ var probes = []integration.Probe[prober]{
 		Want: []string{"400 invalid", "404"},
 		Run: func(tb testing.TB, p prober) []string {
 			key := "wrong-crc32c/a"
-			return []string{p.put(tb, key, "one", map[string]string{"crc32c": crc32cOf("two")}), p.get(tb, key)}
+			return []string{p.put(tb, key, "one", map[string]string{"crc32c": crc32cOf("two")}), p.Read(tb, key)}
 		},
 	},
 	{
@@ -305,7 +272,7 @@ var probes = []integration.Probe[prober]{
 		Want: []string{"400 invalid", "404"},
 		Run: func(tb testing.TB, p prober) []string {
 			key := "wrong-md5/a"
-			return []string{p.put(tb, key, "one", map[string]string{"md5Hash": md5Of("two")}), p.get(tb, key)}
+			return []string{p.put(tb, key, "one", map[string]string{"md5Hash": drivertest.MD5("two")}), p.Read(tb, key)}
 		},
 	},
 	{
@@ -313,22 +280,22 @@ var probes = []integration.Probe[prober]{
 		Want: []string{"200", "200 stat/a 3 " + crc32cOf("one") + " true"},
 		Run: func(tb testing.TB, p prober) []string {
 			key := "stat/a"
-			defer p.delete(tb, key)
-			return []string{p.put(tb, key, "one", map[string]string{"crc32c": crc32cOf("one"), "md5Hash": md5Of("one")}), p.stat(tb, key)}
+			defer p.Remove(tb, key)
+			return []string{p.put(tb, key, "one", map[string]string{"crc32c": crc32cOf("one"), "md5Hash": drivertest.MD5("one")}), p.stat(tb, key)}
 		},
 	},
 	{
 		Name: "read-missing",
 		Want: []string{"404 NoSuchKey", "404"},
 		Run: func(tb testing.TB, p prober) []string {
-			return []string{p.byXML(tb, "read-missing/a").String(), fmt.Sprint(p.byJSON(tb, "read-missing/a").status)}
+			return []string{p.byXML(tb, "read-missing/a").String(), fmt.Sprint(p.byJSON(tb, "read-missing/a").Status)}
 		},
 	},
 	{
 		Name: "missing",
 		Want: []string{"404 notFound", "404 notFound"},
 		Run: func(tb testing.TB, p prober) []string {
-			return []string{p.stat(tb, "missing/a"), p.delete(tb, "missing/a")}
+			return []string{p.stat(tb, "missing/a"), p.Remove(tb, "missing/a")}
 		},
 	},
 	{
@@ -336,10 +303,10 @@ var probes = []integration.Probe[prober]{
 		Want: []string{"416 InvalidRange", "416", "416 InvalidRange", "416"},
 		Run: func(tb testing.TB, p prober) (got []string) {
 			key := "range-beyond-end/a"
-			defer p.delete(tb, key)
+			defer p.Remove(tb, key)
 			p.put(tb, key, "0123456789", nil)
 			for _, value := range []string{"bytes=10-10", "bytes=100-200"} {
-				got = append(got, p.byXML(tb, key, value).String(), fmt.Sprint(p.byJSON(tb, key, value).status))
+				got = append(got, p.byXML(tb, key, value).String(), fmt.Sprint(p.byJSON(tb, key, value).Status))
 			}
 			return got
 		},
@@ -349,11 +316,11 @@ var probes = []integration.Probe[prober]{
 		Want: []string{"206 crc32c=" + crc32cOf("0123456789") + " 10 true"},
 		Run: func(tb testing.TB, p prober) []string {
 			key := "range-told/a"
-			defer p.delete(tb, key)
+			defer p.Remove(tb, key)
 			p.put(tb, key, "0123456789", nil)
 			a := p.byXML(tb, key, "bytes=2-5")
-			hash, _, _ := strings.Cut(strings.Join(a.header.Values("X-Goog-Hash"), ","), ",")
-			return []string{fmt.Sprint(a.status, " ", hash, " ", a.header.Get("X-Goog-Stored-Content-Length"), " ", a.header.Get("X-Goog-Generation") != "")}
+			hash, _, _ := strings.Cut(strings.Join(a.Header.Values("X-Goog-Hash"), ","), ",")
+			return []string{fmt.Sprint(a.Status, " ", hash, " ", a.Header.Get("X-Goog-Stored-Content-Length"), " ", a.Header.Get("X-Goog-Generation") != "")}
 		},
 	},
 	{
@@ -373,7 +340,7 @@ var probes = []integration.Probe[prober]{
 				keys[i] = fmt.Sprintf("list-page-size/%d", i)
 				require.Equal(tb, "200", p.put(tb, keys[i], "x", nil))
 			}
-			defer p.delete(tb, keys...)
+			defer p.Remove(tb, keys...)
 			page, token := p.list(tb, url.Values{"prefix": {"list-page-size/"}, "maxResults": {"5000"}})
 			more := "no more"
 			if token != "" {
@@ -387,9 +354,9 @@ var probes = []integration.Probe[prober]{
 		Want: []string{"200 \x1f\x8b\x08"},
 		Run: func(tb testing.TB, p prober) []string {
 			key := "gzip-stays-gzip/a"
-			defer p.delete(tb, key)
+			defer p.Remove(tb, key)
 			p.put(tb, key, "\x1f\x8b\x08", nil)
-			return []string{p.get(tb, key)}
+			return []string{p.Read(tb, key)}
 		},
 	},
 	{

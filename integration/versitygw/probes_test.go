@@ -10,12 +10,9 @@ import (
 	"encoding/xml"
 	"fmt"
 	"hash/crc32"
-	"io"
 	"maps"
 	"net/http"
-	"net/http/httptest"
 	"net/url"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -25,21 +22,18 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/walhop/walhop/integration"
+	"github.com/walhop/walhop/internal/drivertest"
 	fake "github.com/walhop/walhop/internal/fakes/s3"
 )
 
 // Requests as no driver of ours sends them are answered alike by our fake and by a real server: as Amazon S3 does.
 func TestProbes(t *testing.T) {
 	address := integration.VersityGW.Address(t)
-	store := fake.New(fake.Config{Buckets: []string{"segments"}, AccessKeys: []string{accessKey}})
-	listening := httptest.NewServer(store)
-	t.Cleanup(listening.Close)
-	t.Cleanup(store.Close)
-	transport := &http.Transport{}
-	t.Cleanup(transport.CloseIdleConnections)
+	store := drivertest.Serve(t, fake.New(fake.Config{Buckets: []string{drivertest.Bucket}, AccessKeys: []string{accessKey}}))
+	client := integration.Client(t)
 	integration.RunProbes(t, integration.VersityGW, append(integration.StoreProbes[prober](t, ofEveryStore), probes...),
-		prober{listening.URL, "segments", &http.Client{Transport: transport}},
-		prober{address, newBucket(t, address), &http.Client{Transport: transport}})
+		prober{store, drivertest.Bucket, client},
+		prober{address, newBucket(t, address), client})
 }
 
 // prober sends signed requests about one bucket.
@@ -68,11 +62,7 @@ type request struct {
 }
 
 // answer is what came back.
-type answer struct {
-	status int
-	header http.Header
-	body   []byte
-}
+type answer struct{ integration.Answer }
 
 // String is the status and the code of an error.
 func (a answer) String() string {
@@ -80,10 +70,10 @@ func (a answer) String() string {
 		XMLName xml.Name
 		Code    string
 	}
-	if xml.Unmarshal(a.body, &problem) == nil && problem.XMLName.Local == "Error" {
-		return fmt.Sprint(a.status, " ", problem.Code)
+	if xml.Unmarshal(a.Body, &problem) == nil && problem.XMLName.Local == "Error" {
+		return fmt.Sprint(a.Status, " ", problem.Code)
 	}
-	return fmt.Sprint(a.status)
+	return fmt.Sprint(a.Status)
 }
 
 // send sends the request.
@@ -115,12 +105,7 @@ func (p prober) send(tb testing.TB, r request) answer {
 	}
 	sign := v4.NewSigner(func(o *v4.SignerOptions) { o.DisableURIPathEscaping = true })
 	require.NoError(tb, sign.SignHTTP(tb.Context(), signedBy, out, digest, "s3", region, time.Now().Add(r.skew)))
-	in, err := p.client.Do(out)
-	require.NoError(tb, err)
-	defer func() { _ = in.Body.Close() }()
-	body, err := io.ReadAll(in.Body)
-	require.NoError(tb, err)
-	return answer{in.StatusCode, in.Header, body}
+	return answer{integration.Send(tb, p.client, out)}
 }
 
 // told is send for who wants to know the status and the code.
@@ -134,20 +119,20 @@ func (p prober) put(tb testing.TB, key, body string, headers ...header) string {
 	return p.told(tb, r)
 }
 
-// get gives the status, and the bytes or the code.
-func (p prober) get(tb testing.TB, key string, ranges ...string) string {
+// Read gives the status, and the bytes or the code.
+func (p prober) Read(tb testing.TB, key string, ranges ...string) string {
 	r := request{method: http.MethodGet, key: key, header: header{}}
 	for _, value := range ranges {
 		r.header["Range"] = value
 	}
 	a := p.send(tb, r)
-	if a.status >= 300 {
+	if a.Status >= 300 {
 		return a.String()
 	}
-	return strings.TrimSpace(fmt.Sprint(a.status, " ", string(a.body), " ", a.header.Get("Content-Range")))
+	return a.Object()
 }
 
-func (p prober) delete(tb testing.TB, keys ...string) string {
+func (p prober) Remove(tb testing.TB, keys ...string) string {
 	return p.deleteQuietly(tb, false, keys...)
 }
 
@@ -177,10 +162,10 @@ func outcomeOfDelete(a answer) string {
 		Deleted []struct{ Key string }
 		Error   []struct{ Key, Code string }
 	}
-	if xml.Unmarshal(a.body, &result) != nil || result.XMLName.Local != "DeleteResult" {
+	if xml.Unmarshal(a.Body, &result) != nil || result.XMLName.Local != "DeleteResult" {
 		return a.String()
 	}
-	return fmt.Sprintf("%d deleted %d not %d", a.status, len(result.Deleted), len(result.Error))
+	return fmt.Sprintf("%d deleted %d not %d", a.Status, len(result.Deleted), len(result.Error))
 }
 
 // list gives the status and keys of one page, "more" if there is more, and the token.
@@ -194,10 +179,10 @@ func (p prober) list(tb testing.TB, query url.Values) (page, token string) {
 		IsTruncated           bool
 		NextContinuationToken string
 	}
-	if xml.Unmarshal(a.body, &result) != nil || result.XMLName.Local != "ListBucketResult" {
+	if xml.Unmarshal(a.Body, &result) != nil || result.XMLName.Local != "ListBucketResult" {
 		return a.String(), ""
 	}
-	words := []string{fmt.Sprint(a.status), fmt.Sprint(result.KeyCount)}
+	words := []string{fmt.Sprint(a.Status), fmt.Sprint(result.KeyCount)}
 	for _, object := range result.Contents {
 		words = append(words, object.Key)
 	}
@@ -216,14 +201,9 @@ func crc32Of(table *crc32.Table, body string) string {
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-func md5Of(body string) string {
-	sum := md5.Sum([]byte(body))
-	return base64.StdEncoding.EncodeToString(sum[:])
-}
-
 var createOnly = header{"If-None-Match": "*"}
 
-// The requests of integration.Asker.
+// The other requests of integration.Asker.
 
 func (p prober) Create(tb testing.TB, key, body string) string {
 	return p.put(tb, key, body, createOnly)
@@ -231,21 +211,8 @@ func (p prober) Create(tb testing.TB, key, body string) string {
 
 func (p prober) Overwrite(tb testing.TB, key, body string) string { return p.put(tb, key, body) }
 
-func (p prober) Read(tb testing.TB, key string, ranges ...string) string {
-	return p.get(tb, key, ranges...)
-}
-
-func (p prober) Remove(tb testing.TB, keys ...string) string { return p.delete(tb, keys...) }
-
 func (p prober) Page(tb testing.TB, prefix string, size int, token string) (page, next string) {
-	query := url.Values{"prefix": {prefix}}
-	if size > 0 {
-		query.Set("max-keys", strconv.Itoa(size))
-	}
-	if token != "" {
-		query.Set("continuation-token", token)
-	}
-	return p.list(tb, query)
+	return p.list(tb, integration.PageOf(prefix, "max-keys", size, "continuation-token", token))
 }
 
 // ofEveryStore are the answers to the probes of what every store has.
@@ -285,7 +252,7 @@ var probes = []integration.Probe[prober]{
 		Want: []string{"400 BadDigest", "404 NoSuchKey"},
 		Run: func(tb testing.TB, p prober) []string {
 			key := "wrong-crc32c/a"
-			return []string{p.put(tb, key, "one", header{"X-Amz-Checksum-Crc32c": crc32Of(castagnoli, "two")}), p.get(tb, key)}
+			return []string{p.put(tb, key, "one", header{"X-Amz-Checksum-Crc32c": crc32Of(castagnoli, "two")}), p.Read(tb, key)}
 		},
 	},
 	{
@@ -293,7 +260,7 @@ var probes = []integration.Probe[prober]{
 		Want: []string{"400 BadDigest", "404 NoSuchKey"},
 		Run: func(tb testing.TB, p prober) []string {
 			key := "wrong-crc32/a"
-			return []string{p.put(tb, key, "one", header{"X-Amz-Checksum-Crc32": crc32Of(crc32.IEEETable, "two")}), p.get(tb, key)}
+			return []string{p.put(tb, key, "one", header{"X-Amz-Checksum-Crc32": crc32Of(crc32.IEEETable, "two")}), p.Read(tb, key)}
 		},
 	},
 	{
@@ -301,7 +268,7 @@ var probes = []integration.Probe[prober]{
 		Want: []string{"400 BadDigest", "404 NoSuchKey"},
 		Run: func(tb testing.TB, p prober) []string {
 			key := "wrong-md5/a"
-			return []string{p.put(tb, key, "one", header{"Content-Md5": md5Of("two")}), p.get(tb, key)}
+			return []string{p.put(tb, key, "one", header{"Content-Md5": drivertest.MD5("two")}), p.Read(tb, key)}
 		},
 	},
 	{
@@ -309,7 +276,7 @@ var probes = []integration.Probe[prober]{
 		Want: []string{"400 InvalidDigest", "404 NoSuchKey"},
 		Run: func(tb testing.TB, p prober) []string {
 			key := "malformed-md5/a"
-			return []string{p.put(tb, key, "one", header{"Content-Md5": "no digest"}), p.get(tb, key)}
+			return []string{p.put(tb, key, "one", header{"Content-Md5": "no digest"}), p.Read(tb, key)}
 		},
 	},
 	{
@@ -318,7 +285,7 @@ var probes = []integration.Probe[prober]{
 		Run: func(tb testing.TB, p prober) []string {
 			sum := sha256.Sum256([]byte("two"))
 			wrong := request{method: "PUT", key: "wrong-sha256/a", body: []byte("one"), sha256: hex.EncodeToString(sum[:])}
-			return []string{p.told(tb, wrong), p.get(tb, wrong.key)}
+			return []string{p.told(tb, wrong), p.Read(tb, wrong.key)}
 		},
 	},
 	{
@@ -326,15 +293,15 @@ var probes = []integration.Probe[prober]{
 		Want: []string{"200 true", "200 true FULL_OBJECT", "200 false "},
 		Run: func(tb testing.TB, p prober) []string {
 			key, sum := "checksum-told/a", crc32Of(castagnoli, "one")
-			defer p.delete(tb, key)
+			defer p.Remove(tb, key)
 			const name = "X-Amz-Checksum-Crc32c"
 			put := p.send(tb, request{method: "PUT", key: key, body: []byte("one"), header: header{name: sum}})
 			asked := p.send(tb, request{method: "HEAD", key: key, header: header{"X-Amz-Checksum-Mode": "ENABLED"}})
 			plain := p.send(tb, request{method: "HEAD", key: key})
 			return []string{
-				fmt.Sprint(put.status, put.header.Get(name) == sum),
-				fmt.Sprint(asked.status, asked.header.Get(name) == sum, " ", asked.header.Get("X-Amz-Checksum-Type")),
-				fmt.Sprint(plain.status, plain.header.Get(name) == sum, " ", plain.header.Get("X-Amz-Checksum-Type")),
+				fmt.Sprint(put.Status, put.Header.Get(name) == sum),
+				fmt.Sprint(asked.Status, asked.Header.Get(name) == sum, " ", asked.Header.Get("X-Amz-Checksum-Type")),
+				fmt.Sprint(plain.Status, plain.Header.Get(name) == sum, " ", plain.Header.Get("X-Amz-Checksum-Type")),
 			}
 		},
 	},
@@ -343,17 +310,17 @@ var probes = []integration.Probe[prober]{
 		Want: []string{"200 true"},
 		Run: func(tb testing.TB, p prober) []string {
 			key := "etag-is-md5/a"
-			defer p.delete(tb, key)
+			defer p.Remove(tb, key)
 			a := p.send(tb, request{method: "PUT", key: key, body: []byte("one")})
 			sum := md5.Sum([]byte("one"))
-			return []string{fmt.Sprint(a.status, a.header.Get("ETag") == `"`+hex.EncodeToString(sum[:])+`"`)}
+			return []string{fmt.Sprint(a.Status, a.Header.Get("ETag") == `"`+hex.EncodeToString(sum[:])+`"`)}
 		},
 	},
 	{
 		Name: "missing",
 		Want: []string{"404 NoSuchKey", "404", "404 NoSuchKey"},
 		Run: func(tb testing.TB, p prober) []string {
-			return []string{p.get(tb, "missing/a"), p.told(tb, request{method: "HEAD", key: "missing/a"}), p.get(tb, "missing/a", "bytes=5-2")}
+			return []string{p.Read(tb, "missing/a"), p.told(tb, request{method: "HEAD", key: "missing/a"}), p.Read(tb, "missing/a", "bytes=5-2")}
 		},
 	},
 	{
@@ -377,7 +344,7 @@ var probes = []integration.Probe[prober]{
 		Want: []string{"200 deleted 0 not 0", "404 NoSuchKey"},
 		Run: func(tb testing.TB, p prober) []string {
 			p.put(tb, "delete-quiet/a", "one")
-			return []string{p.deleteQuietly(tb, true, "delete-quiet/a"), p.get(tb, "delete-quiet/a")}
+			return []string{p.deleteQuietly(tb, true, "delete-quiet/a"), p.Read(tb, "delete-quiet/a")}
 		},
 	},
 	{
@@ -413,12 +380,12 @@ var probes = []integration.Probe[prober]{
 		Want: []string{"400 BadDigest", "200 one"},
 		Run: func(tb testing.TB, p prober) []string {
 			key := "delete-wrong-crc32c/a"
-			defer p.delete(tb, key)
+			defer p.Remove(tb, key)
 			p.put(tb, key, "one")
 			return []string{outcomeOfDelete(p.send(tb, request{
 				method: http.MethodPost, query: url.Values{"delete": {""}}, body: []byte("<Delete><Object><Key>" + key + "</Key></Object></Delete>"),
 				header: header{"X-Amz-Checksum-Crc32c": crc32Of(castagnoli, "two")},
-			})), p.get(tb, key)}
+			})), p.Read(tb, key)}
 		},
 	},
 	{
@@ -426,8 +393,8 @@ var probes = []integration.Probe[prober]{
 		Want: []string{"200", "200 one"},
 		Run: func(tb testing.TB, p prober) []string {
 			key := "long-key" + strings.Repeat("k", 300)
-			defer p.delete(tb, key)
-			return []string{p.put(tb, key, "one"), p.get(tb, key)}
+			defer p.Remove(tb, key)
+			return []string{p.put(tb, key, "one"), p.Read(tb, key)}
 		},
 	},
 	{

@@ -1,7 +1,9 @@
 package drivertest
 
 import (
+	"crypto/md5"
 	"crypto/rand"
+	"encoding/base64"
 	"hash/crc32"
 	"testing"
 	"time"
@@ -17,6 +19,12 @@ const Cluster = "c"
 
 // Checksum is the CRC-32C of the bytes.
 func Checksum(data []byte) uint32 { return crc32.Checksum(data, crc32.MakeTable(crc32.Castagnoli)) }
+
+// MD5 is the MD5 of the text, in base64 as it goes over the wire.
+func MD5(text string) string {
+	sum := md5.Sum([]byte(text))
+	return base64.StdEncoding.EncodeToString(sum[:])
+}
 
 // Segment is a new segment's id.
 func Segment(tb testing.TB) walstorage.SegmentID {
