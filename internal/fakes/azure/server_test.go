@@ -2,13 +2,10 @@ package azure_test
 
 import (
 	"crypto/hmac"
-	"crypto/md5"
 	"crypto/sha256"
 	"encoding/base64"
 	"fmt"
-	"io"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -20,37 +17,16 @@ import (
 	"github.com/walhop/walhop/internal/fakes/azure"
 )
 
-// answer is what came back.
-type answer struct {
-	status int
-	header http.Header
-	body   string
-}
-
-// ask sends a request by hand, so that the fake is not proven by the client that it is there to prove. Without a header
-// for it, it is authorised by a SAS.
-func ask(t *testing.T, server *azure.Server, method, path, body string, header ...string) answer {
+// ask sends a request by hand. Without a header for it, it is authorised by a SAS.
+func ask(t *testing.T, server *azure.Server, method, path, body string, header ...string) drivertest.Answer {
 	t.Helper()
-	r := httptest.NewRequestWithContext(t.Context(), method, path, strings.NewReader(body))
-	r.Header.Set("x-ms-version", "2025-11-05")
-	for i := 0; i < len(header); i += 2 {
-		r.Header.Set(header[i], header[i+1])
-	}
+	r := drivertest.Request(t, method, path, strings.NewReader(body), append([]string{"x-ms-version", "2025-11-05"}, header...)...)
 	if r.Header.Get("Authorization") == "" {
 		query := r.URL.Query()
 		query.Set("sig", "any")
 		r.URL.RawQuery = query.Encode()
 	}
-	w := httptest.NewRecorder()
-	server.ServeHTTP(w, r)
-	text, err := io.ReadAll(w.Result().Body)
-	require.NoError(t, err)
-	return answer{w.Code, w.Header(), string(text)}
-}
-
-func digest(text string) string {
-	sum := md5.Sum([]byte(text))
-	return base64.StdEncoding.EncodeToString(sum[:])
+	return drivertest.Ask(t, server, r)
 }
 
 // Answers as Azure documents them.
@@ -70,8 +46,8 @@ func TestAnswers(t *testing.T) {
 		{"another condition", "PUT", "/b/new", "data", []string{"If-None-Match", `"tag"`}, 400, "UnsupportedHeader"},
 		{"the check value of CRC-64/NVME", "PUT", "/b/new", "123456789", []string{"x-ms-content-crc64", "iJh5CoYUi64="}, 201, ""},
 		{"another CRC-64", "PUT", "/b/new", "123456780", []string{"x-ms-content-crc64", "iJh5CoYUi64="}, 400, "Crc64Mismatch"},
-		{"the MD5", "PUT", "/b/new", "data", []string{"Content-MD5", digest("data")}, 201, ""},
-		{"another MD5", "PUT", "/b/new", "data", []string{"Content-MD5", digest("date")}, 400, "Md5Mismatch"},
+		{"the MD5", "PUT", "/b/new", "data", []string{"Content-MD5", drivertest.MD5("data")}, 201, ""},
+		{"another MD5", "PUT", "/b/new", "data", []string{"Content-MD5", drivertest.MD5("date")}, 400, "Md5Mismatch"},
 		{"an append blob", "PUT", "/b/new", "", []string{"x-ms-blob-type", "AppendBlob"}, 400, "InvalidHeaderValue"},
 		{"a block", "PUT", "/b/new?comp=block&blockid=AA", "data", nil, 405, "UnsupportedHttpVerb"},
 		{"no version", "PUT", "/b/new", "data", []string{"x-ms-version", ""}, 400, "MissingRequiredHeader"},
@@ -97,25 +73,25 @@ func TestAnswers(t *testing.T) {
 			server := azure.New(azure.Config{Containers: []string{"b"}})
 			server.StoreWith("b", "k", []byte("0123456789"), map[string]string{"color": "red"})
 			got := ask(t, server, test.method, test.path, test.body, append([]string{"x-ms-blob-type", "BlockBlob"}, test.header...)...)
-			assert.Equal(t, test.status, got.status, got.body)
-			assert.Equal(t, test.code, got.header.Get("x-ms-error-code"))
+			assert.Equal(t, test.status, got.Status, got.Body)
+			assert.Equal(t, test.code, got.Header.Get("x-ms-error-code"))
 			if test.code != "" && test.method != http.MethodHead {
-				assert.Contains(t, got.body, "<Code>"+test.code+"</Code>")
+				assert.Contains(t, got.Body, "<Code>"+test.code+"</Code>")
 			}
 			_, stored := server.Object("b", "new")
 			assert.Equal(t, strings.HasSuffix(test.path, "/new") && test.status == 201, stored)
 			switch test.name {
 			case "range":
-				assert.Equal(t, "234", got.body)
-				assert.Equal(t, "bytes 2-4/10", got.header.Get("Content-Range"))
+				assert.Equal(t, "234", got.Body)
+				assert.Equal(t, "bytes 2-4/10", got.Header.Get("Content-Range"))
 			case "range over the end":
-				assert.Equal(t, "89", got.body)
+				assert.Equal(t, "89", got.Body)
 			case "head":
-				assert.Equal(t, "10", got.header.Get("Content-Length"))
-				assert.Equal(t, "red", got.header.Get("x-ms-meta-color"))
+				assert.Equal(t, "10", got.Header.Get("Content-Length"))
+				assert.Equal(t, "red", got.Header.Get("x-ms-meta-color"))
 			}
 			if test.method == http.MethodHead {
-				assert.Empty(t, got.body)
+				assert.Empty(t, got.Body)
 			}
 		})
 	}
@@ -125,14 +101,14 @@ func TestAnswers(t *testing.T) {
 func TestMetadata(t *testing.T) {
 	server := azure.New(azure.Config{Containers: []string{"b"}})
 	ask(t, server, "PUT", "/b/k", "data", "x-ms-blob-type", "BlockBlob", "x-ms-meta-Color", "red")
-	assert.Equal(t, "red", ask(t, server, "HEAD", "/b/k", "").header.Get("x-ms-meta-color"))
+	assert.Equal(t, "red", ask(t, server, "HEAD", "/b/k", "").Header.Get("x-ms-meta-color"))
 }
 
 // Of creates at once one wins.
 func TestCreatesAtOnce(t *testing.T) {
 	server := azure.New(azure.Config{Containers: []string{"b"}})
 	drivertest.CreatesAtOnce(t, server, 201, func(name, body string) (status int) {
-		return ask(t, server, "PUT", "/b/"+name, body, "x-ms-blob-type", "BlockBlob", "If-None-Match", "*").status
+		return ask(t, server, "PUT", "/b/"+name, body, "x-ms-blob-type", "BlockBlob", "If-None-Match", "*").Status
 	})
 }
 
@@ -165,8 +141,8 @@ func TestAuthorisation(t *testing.T) {
 			server := azure.New(azure.Config{Containers: []string{"b"}, Keys: []string{key}, Tokens: []string{"good"}, Signatures: []string{"known"}})
 			server.Store("b", "a/k", []byte("data"))
 			got := ask(t, server, "GET", "/b/a%2Fk?timeout=30", "", "Authorization", test.authorization, "x-ms-date", test.date, "x-ms-range", "bytes=0-1")
-			assert.Equal(t, test.status, got.status, got.body)
-			assert.Equal(t, test.code, got.header.Get("x-ms-error-code"))
+			assert.Equal(t, test.status, got.Status, got.Body)
+			assert.Equal(t, test.code, got.Header.Get("x-ms-error-code"))
 		})
 	}
 }
@@ -192,11 +168,11 @@ func TestBatch(t *testing.T) {
 	got := ask(t, server, "POST", "/b?restype=container&comp=batch",
 		batch("/b/x?sig=other", "/account/b/y?sig=any", "/b/none?sig=any", "/c/x?sig=any", "/b/z", "/b/z?sig=unknown"),
 		"Content-Type", "multipart/mixed; boundary=batch_1")
-	assert.Equal(t, 202, got.status)
-	assert.Contains(t, got.header.Get("Content-Type"), "multipart/mixed; boundary=")
+	assert.Equal(t, 202, got.Status)
+	assert.Contains(t, got.Header.Get("Content-Type"), "multipart/mixed; boundary=")
 	for i, answer := range []string{"202 Accepted", "412 ", "404 ", "400 ", "401 ", "403 "} {
-		_, part, found := strings.Cut(got.body, fmt.Sprintf("Content-Id: %d\r\n", i))
-		require.True(t, found, got.body)
+		_, part, found := strings.Cut(got.Body, fmt.Sprintf("Content-Id: %d\r\n", i))
+		require.True(t, found, got.Body)
 		_, part, _ = strings.Cut(part, "HTTP/1.1 ")
 		assert.True(t, strings.HasPrefix(part, answer), "part %d: %.20s", i, part)
 	}
@@ -208,15 +184,15 @@ func TestBatch(t *testing.T) {
 		many[i] = "/b/z?sig=any"
 	}
 	got = ask(t, server, "POST", "/b?restype=container&comp=batch", batch(many...), "Content-Type", "multipart/mixed; boundary=batch_1")
-	assert.Equal(t, 202, got.status)
-	assert.Contains(t, got.body, "ExceedsMaxBatchRequestCount")
+	assert.Equal(t, 202, got.Status)
+	assert.Contains(t, got.Body, "ExceedsMaxBatchRequestCount")
 	assert.Equal(t, []string{"y", "z"}, server.Keys("b"), "nothing of a batch that is too large is carried out")
 	for _, body := range []string{"--batch_1\r\nContent-Type: text/plain\r\n\r\nhello\r\n--batch_1--\r\n", batch("\x00")} {
 		got = ask(t, server, "POST", "/b?restype=container&comp=batch", body, "Content-Type", "multipart/mixed; boundary=batch_1")
-		assert.Equal(t, "InvalidInput", got.header.Get("x-ms-error-code"))
+		assert.Equal(t, "InvalidInput", got.Header.Get("x-ms-error-code"))
 	}
 	got = ask(t, azure.New(azure.Config{NoBatch: true}), "POST", "/b?restype=container&comp=batch", batch("/b/z?sig=any"), "Content-Type", "multipart/mixed; boundary=batch_1")
-	assert.Equal(t, 501, got.status)
+	assert.Equal(t, 501, got.Status)
 }
 
 // A list comes in pages that lose nothing, also where the last is full, and a name that XML cannot hold is encoded.
@@ -229,25 +205,25 @@ func TestPages(t *testing.T) {
 	server.Store("b", "a0", nil)
 	const list = "/b?restype=container&comp=list&prefix=a/"
 	first := ask(t, server, "GET", list, "")
-	_, rest, _ := strings.Cut(first.body, "<NextMarker>")
+	_, rest, _ := strings.Cut(first.Body, "<NextMarker>")
 	marker, _, _ := strings.Cut(rest, "<")
 	require.NotEmpty(t, marker)
 	second := ask(t, server, "GET", list+"&marker="+marker, "")
-	assert.Contains(t, second.body, "<NextMarker></NextMarker>")
-	assert.Contains(t, first.body, `<Name Encoded="true">a%2F%01+b</Name>`)
-	assert.Contains(t, first.body, "<Content-Length>3</Content-Length>")
+	assert.Contains(t, second.Body, "<NextMarker></NextMarker>")
+	assert.Contains(t, first.Body, `<Name Encoded="true">a%2F%01+b</Name>`)
+	assert.Contains(t, first.Body, "<Content-Length>3</Content-Length>")
 	for i := range 5 {
 		page := first
 		if i >= 2 {
 			page = second
 		}
-		assert.Contains(t, page.body, fmt.Sprintf("<Name>a/%d</Name>", i))
+		assert.Contains(t, page.Body, fmt.Sprintf("<Name>a/%d</Name>", i))
 	}
-	assert.NotContains(t, first.body+second.body, "a0")
+	assert.NotContains(t, first.Body+second.Body, "a0")
 	one := ask(t, server, "GET", list+"&maxresults=1", "")
-	assert.Equal(t, 1, strings.Count(one.body, "<Name"))
+	assert.Equal(t, 1, strings.Count(one.Body, "<Name"))
 	none := ask(t, server, "GET", "/b?restype=container&comp=list&prefix=zz", "")
-	assert.Contains(t, none.body, "<Blobs></Blobs>")
+	assert.Contains(t, none.Body, "<Blobs></Blobs>")
 }
 
 // What came over the wire can be looked at afterwards.

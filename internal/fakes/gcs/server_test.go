@@ -1,14 +1,10 @@
 package gcs_test
 
 import (
-	"crypto/md5"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
-	"net/http/httptest"
 	"net/url"
 	"strings"
 	"testing"
@@ -21,24 +17,9 @@ import (
 	"github.com/walhop/walhop/internal/fakes/gcs"
 )
 
-// answer is what came back.
-type answer struct {
-	status int
-	header http.Header
-	body   string
-}
-
-// ask sends a request by hand, so that the fake is not proven by the client that it is there to prove.
-func ask(t *testing.T, server *gcs.Server, method, path string, body io.Reader, header ...string) answer {
-	r := httptest.NewRequestWithContext(t.Context(), method, path, body)
-	for i := 0; i < len(header); i += 2 {
-		r.Header.Set(header[i], header[i+1])
-	}
-	w := httptest.NewRecorder()
-	server.ServeHTTP(w, r)
-	text, err := io.ReadAll(w.Result().Body)
-	require.NoError(t, err)
-	return answer{w.Code, w.Header(), string(text)}
+// ask sends a request by hand.
+func ask(t *testing.T, server *gcs.Server, method, path string, body io.Reader, header ...string) drivertest.Answer {
+	return drivertest.Ask(t, server, drivertest.Request(t, method, path, body, header...))
 }
 
 const (
@@ -52,11 +33,6 @@ func multipart(metadata, media string) string {
 }
 
 var related = []string{"Content-Type", "multipart/related; boundary=cut"}
-
-func digest(text string) string {
-	sum := md5.Sum([]byte(text))
-	return base64.StdEncoding.EncodeToString(sum[:])
-}
 
 // Answers as the service documents them. "new" is there afterwards if the status is 200.
 func TestAnswers(t *testing.T) {
@@ -76,8 +52,8 @@ func TestAnswers(t *testing.T) {
 		{"no name", "POST", "/upload/storage/v1/b/b/o?uploadType=multipart", multipart("{}", "data"), related, 400, "required"},
 		{"the check value of CRC-32C", "POST", upload, multipart(`{"crc32c":"4waSgw=="}`, "123456789"), related, 200, `"crc32c":"4waSgw=="`},
 		{"another CRC-32C", "POST", upload, multipart(`{"crc32c":"4waSgw=="}`, "123456780"), related, 400, "doesn't match calculated CRC32C"},
-		{"the MD5", "POST", upload, multipart(`{"md5Hash":"`+digest("data")+`"}`, "data"), related, 200, ""},
-		{"another MD5", "POST", upload, multipart(`{"md5Hash":"`+digest("date")+`"}`, "data"), related, 400, "MD5"},
+		{"the MD5", "POST", upload, multipart(`{"md5Hash":"`+drivertest.MD5("data")+`"}`, "data"), related, 200, ""},
+		{"another MD5", "POST", upload, multipart(`{"md5Hash":"`+drivertest.MD5("date")+`"}`, "data"), related, 400, "MD5"},
 		{"one part", "POST", upload, "--cut\r\n\r\n{}\r\n--cut--\r\n", related, 400, ""},
 		{"no end", "POST", upload, strings.TrimSuffix(multipart("{}", "data"), "--cut--\r\n"), related, 400, ""},
 		{"no boundary", "POST", upload, multipart("{}", "data"), nil, 400, ""},
@@ -110,8 +86,8 @@ func TestAnswers(t *testing.T) {
 			server.Store("b", "k", []byte("0123456789"))
 			server.Store("b", "a/b c+%", nil)
 			got := ask(t, server, test.method, test.path, strings.NewReader(test.body), test.header...)
-			assert.Equal(t, test.status, got.status, got.body)
-			assert.Contains(t, got.body, test.contains)
+			assert.Equal(t, test.status, got.Status, got.Body)
+			assert.Contains(t, got.Body, test.contains)
 			_, stored := server.Object("b", "new")
 			assert.Equal(t, test.status == 200 && test.method == "POST" && test.name != "replace the generation", stored)
 		})
@@ -124,7 +100,7 @@ func TestCutUpload(t *testing.T) {
 	server := gcs.New(gcs.Config{Buckets: []string{"b"}})
 	body := io.MultiReader(strings.NewReader(multipart("{}", "da")), iotest.ErrReader(errors.New("cut")))
 	got := ask(t, server, "POST", upload, body, related...)
-	assert.Equal(t, 400, got.status)
+	assert.Equal(t, 400, got.Status)
 	assert.Empty(t, server.Keys("b"))
 	assert.Equal(t, "da", string(server.Requests()[0].Media()))
 }
@@ -134,7 +110,7 @@ func TestTokens(t *testing.T) {
 	server := gcs.New(gcs.Config{Buckets: []string{"b"}, Tokens: []string{"right"}})
 	server.Store("b", "k", nil)
 	for header, status := range map[string]int{"": 401, "Bearer wrong": 401, "Basic right": 401, "Bearer right": 200} {
-		assert.Equal(t, status, ask(t, server, "GET", object, nil, "Authorization", header).status, header)
+		assert.Equal(t, status, ask(t, server, "GET", object, nil, "Authorization", header).Status, header)
 	}
 }
 
@@ -143,7 +119,7 @@ func TestCreatesAtOnce(t *testing.T) {
 	const path = "/upload/storage/v1/b/b/o?uploadType=multipart&ifGenerationMatch=0&name="
 	server := gcs.New(gcs.Config{Buckets: []string{"b"}})
 	drivertest.CreatesAtOnce(t, server, 200, func(name, body string) (status int) {
-		return ask(t, server, "POST", path+name, strings.NewReader(multipart("{}", body)), related...).status
+		return ask(t, server, "POST", path+name, strings.NewReader(multipart("{}", body)), related...).Status
 	})
 }
 
@@ -162,7 +138,7 @@ func TestPages(t *testing.T) {
 			Items         []struct{ Name string }
 		}
 		got := ask(t, server, "GET", "/storage/v1/b/b/o?prefix=a/&pageToken="+url.QueryEscape(token), nil)
-		require.NoError(t, json.Unmarshal([]byte(got.body), &list))
+		require.NoError(t, json.Unmarshal([]byte(got.Body), &list))
 		for _, item := range list.Items {
 			found = append(found, item.Name)
 		}

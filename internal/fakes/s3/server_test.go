@@ -1,45 +1,20 @@
 package s3_test
 
 import (
-	"crypto/md5"
-	"encoding/base64"
 	"fmt"
-	"io"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"github.com/walhop/walhop/internal/drivertest"
 	"github.com/walhop/walhop/internal/fakes/s3"
 )
 
-// answer is what came back.
-type answer struct {
-	status int
-	header http.Header
-	body   string
-}
-
-// ask sends a request by hand, so that the fake is not proven by the client that it is there to prove.
-func ask(t *testing.T, server *s3.Server, method, path, body string, header ...string) answer {
-	r := httptest.NewRequestWithContext(t.Context(), method, path, strings.NewReader(body))
-	for i := 0; i < len(header); i += 2 {
-		r.Header.Set(header[i], header[i+1])
-	}
-	w := httptest.NewRecorder()
-	server.ServeHTTP(w, r)
-	text, err := io.ReadAll(w.Result().Body)
-	require.NoError(t, err)
-	return answer{w.Code, w.Header(), string(text)}
-}
-
-func digest(text string) string {
-	sum := md5.Sum([]byte(text))
-	return base64.StdEncoding.EncodeToString(sum[:])
+// ask sends a request by hand.
+func ask(t *testing.T, server *s3.Server, method, path, body string, header ...string) drivertest.Answer {
+	return drivertest.Ask(t, server, drivertest.Request(t, method, path, strings.NewReader(body), header...))
 }
 
 // Answers as S3 documents them.
@@ -59,8 +34,8 @@ func TestAnswers(t *testing.T) {
 		{"the check value of CRC-32", "PUT", "/b/new", "123456789", []string{"X-Amz-Checksum-Crc32", "y/Q5Jg=="}, 200, ""},
 		{"another CRC-32C", "PUT", "/b/new", "123456780", []string{"X-Amz-Checksum-Crc32c", "4waSgw=="}, 400, "<Code>BadDigest</Code>"},
 		{"another CRC-32", "PUT", "/b/new", "123456780", []string{"X-Amz-Checksum-Crc32", "y/Q5Jg=="}, 400, "<Code>BadDigest</Code>"},
-		{"the MD5", "PUT", "/b/new", "data", []string{"Content-Md5", digest("data")}, 200, ""},
-		{"another MD5", "PUT", "/b/new", "data", []string{"Content-Md5", digest("date")}, 400, "<Code>BadDigest</Code>"},
+		{"the MD5", "PUT", "/b/new", "data", []string{"Content-Md5", drivertest.MD5("data")}, 200, ""},
+		{"another MD5", "PUT", "/b/new", "data", []string{"Content-Md5", drivertest.MD5("date")}, 400, "<Code>BadDigest</Code>"},
 		{"another SHA-256", "PUT", "/b/new", "data", []string{"X-Amz-Content-Sha256", strings.Repeat("0", 64)}, 400, "<Code>XAmzContentSHA256Mismatch</Code>"},
 		{"chunks", "PUT", "/b/new", "data", []string{"Content-Encoding", "aws-chunked"}, 501, ""},
 		{"no bucket", "PUT", "/none/k", "data", nil, 404, "<Code>NoSuchBucket</Code>"},
@@ -73,7 +48,7 @@ func TestAnswers(t *testing.T) {
 		{"head of no key", "HEAD", "/b/none", "", nil, 404, ""},
 		{"head of the bucket", "HEAD", "/b", "", nil, 200, ""},
 		{"delete without a digest", "POST", "/b?delete", "<Delete><Object><Key>k</Key></Object></Delete>", nil, 400, "InvalidRequest"},
-		{"delete of nothing", "POST", "/b?delete", "<Delete></Delete>", []string{"Content-Md5", digest("<Delete></Delete>")}, 400, "MalformedXML"},
+		{"delete of nothing", "POST", "/b?delete", "<Delete></Delete>", []string{"Content-Md5", drivertest.MD5("<Delete></Delete>")}, 400, "MalformedXML"},
 		{"a directory bucket without a session", "GET", "/d--x-s3/k", "", nil, 403, "AccessDenied"},
 		{"something else", "PATCH", "/b/k", "", nil, 501, "NotImplemented"},
 	}
@@ -82,12 +57,12 @@ func TestAnswers(t *testing.T) {
 			server := s3.New(s3.Config{Buckets: []string{"b", "d--x-s3"}})
 			server.Store("b", "k", []byte("0123456789"))
 			got := ask(t, server, test.method, test.path, test.body, test.header...)
-			assert.Equal(t, test.status, got.status, got.body)
-			assert.Contains(t, got.body, test.contains)
+			assert.Equal(t, test.status, got.Status, got.Body)
+			assert.Contains(t, got.Body, test.contains)
 			_, stored := server.Object("b", "new")
 			assert.Equal(t, strings.HasSuffix(test.path, "/new") && test.status == 200, stored)
 			if test.method == http.MethodHead {
-				assert.Empty(t, got.body)
+				assert.Empty(t, got.Body)
 			}
 		})
 	}
@@ -97,7 +72,7 @@ func TestAnswers(t *testing.T) {
 func TestCreatesAtOnce(t *testing.T) {
 	server := s3.New(s3.Config{Buckets: []string{"b"}})
 	drivertest.CreatesAtOnce(t, server, 200, func(name, body string) (status int) {
-		return ask(t, server, "PUT", "/b/"+name, body, "If-None-Match", "*").status
+		return ask(t, server, "PUT", "/b/"+name, body, "If-None-Match", "*").Status
 	})
 }
 
@@ -109,10 +84,10 @@ func TestDelete(t *testing.T) {
 	}
 	server.Fault(func(s3.Request) s3.Fault { return s3.Fault{Keys: map[string]string{"y": "AccessDenied"}} })
 	const body = "<Delete><Object><Key>x</Key></Object><Object><Key>y</Key></Object><Object><Key>none</Key></Object></Delete>"
-	got := ask(t, server, "POST", "/b?delete", body, "Content-Md5", digest(body))
-	assert.Equal(t, 200, got.status)
-	assert.Contains(t, got.body, "<Deleted><Key>x</Key></Deleted><Deleted><Key>none</Key></Deleted>")
-	assert.Contains(t, got.body, "<Error><Key>y</Key><Code>AccessDenied</Code>")
+	got := ask(t, server, "POST", "/b?delete", body, "Content-Md5", drivertest.MD5(body))
+	assert.Equal(t, 200, got.Status)
+	assert.Contains(t, got.Body, "<Deleted><Key>x</Key></Deleted><Deleted><Key>none</Key></Deleted>")
+	assert.Contains(t, got.Body, "<Error><Key>y</Key><Code>AccessDenied</Code>")
 	assert.Equal(t, []string{"y"}, server.Keys("b"))
 }
 
@@ -124,17 +99,17 @@ func TestPages(t *testing.T) {
 	}
 	server.Store("b", "a0", nil)
 	first := ask(t, server, "GET", "/b?list-type=2&prefix=a/", "")
-	assert.Contains(t, first.body, "<IsTruncated>true</IsTruncated>")
-	_, rest, _ := strings.Cut(first.body, "<NextContinuationToken>")
+	assert.Contains(t, first.Body, "<IsTruncated>true</IsTruncated>")
+	_, rest, _ := strings.Cut(first.Body, "<NextContinuationToken>")
 	token, _, _ := strings.Cut(rest, "<")
 	second := ask(t, server, "GET", "/b?list-type=2&prefix=a/&continuation-token="+token, "")
-	assert.Contains(t, second.body, "<IsTruncated>false</IsTruncated>")
+	assert.Contains(t, second.Body, "<IsTruncated>false</IsTruncated>")
 	for i := range 6 {
 		page := first
 		if i >= 3 {
 			page = second
 		}
-		assert.Contains(t, page.body, fmt.Sprintf("<Key>a/%d</Key>", i))
+		assert.Contains(t, page.Body, fmt.Sprintf("<Key>a/%d</Key>", i))
 	}
-	assert.NotContains(t, first.body+second.body, "a0")
+	assert.NotContains(t, first.Body+second.Body, "a0")
 }
