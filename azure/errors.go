@@ -12,6 +12,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azidentity"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/bloberror"
 
+	"github.com/walhop/walhop/internal/httpstore"
 	"github.com/walhop/walhop/walstorage"
 	"github.com/walhop/walhop/walstorage/objectstore"
 )
@@ -66,22 +67,10 @@ var codes = map[bloberror.Code]error{
 
 // kindOfStatus judges an answer without a code that is known. nil is unclassified: Manager does not retry it.
 func kindOfStatus(op operation, status int) error {
-	switch {
-	case op == opPut && status == http.StatusPreconditionFailed:
+	if op == opPut && status == http.StatusPreconditionFailed {
 		return walstorage.ErrSegmentExists
-	case status == http.StatusRequestedRangeNotSatisfiable:
-		return walstorage.ErrInvalidRange
-	case status == http.StatusUnauthorized, status == http.StatusForbidden:
-		return walstorage.ErrAccessDenied
-	case status == http.StatusRequestEntityTooLarge:
-		return walstorage.ErrTooLarge
-	case status == http.StatusInsufficientStorage:
-		return walstorage.ErrNoSpace
-	case status == http.StatusRequestTimeout, status == http.StatusTooManyRequests,
-		status >= 500 && status != http.StatusNotImplemented && status != http.StatusHTTPVersionNotSupported:
-		return walstorage.ErrUnavailable
 	}
-	return nil
+	return httpstore.KindOfStatus(status)
 }
 
 // kindOf judges an answer.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"net/http"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blob"
@@ -19,8 +18,9 @@ func (d *Driver) Get(ctx context.Context, key string, offset int64, dst []byte) 
 	if len(dst) == 0 {
 		return ctx.Err()
 	}
-	if offset < 0 || offset > math.MaxInt64-int64(len(dst)) {
-		return walstorage.NewError(walstorage.ErrInvalidRange, fmt.Errorf("azure: no blob has %d bytes from %d on", len(dst), offset))
+	last, err := httpstore.Last(offset, len(dst))
+	if err != nil {
+		return err
 	}
 	return d.call(ctx, opGet, func(ctx context.Context, a *attempt) error {
 		out, err := d.client.NewBlobClient(key).DownloadStream(ctx, &blob.DownloadStreamOptions{
@@ -36,7 +36,7 @@ func (d *Driver) Get(ctx context.Context, key string, offset int64, dst []byte) 
 				_ = out.Body.Close()
 			}
 		}()
-		if err := checkRange(a.answer, offset, offset+int64(len(dst))-1); err != nil {
+		if err := checkRange(a.answer, offset, last); err != nil {
 			return err
 		}
 		return a.watch.ReadFull(out.Body, dst)

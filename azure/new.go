@@ -3,6 +3,7 @@ package azure
 import (
 	"context"
 
+	"github.com/walhop/walhop/internal/httpstore"
 	"github.com/walhop/walhop/walstorage/objectstore"
 )
 
@@ -13,10 +14,5 @@ func New(ctx context.Context, config Config) (*objectstore.Manager, error) {
 	if err != nil {
 		return nil, err
 	}
-	manager, err := objectstore.New(driver, config.Store)
-	if err != nil {
-		_ = driver.Close()
-		return nil, err
-	}
-	return manager, nil
+	return httpstore.Manage(driver, config.Store)
 }

@@ -2,34 +2,18 @@ package azure
 
 import (
 	"context"
-	"sync"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/container"
-)
 
-// warmConnections is as many as an uploader's default sends at once.
-const warmConnections = 8
+	"github.com/walhop/walhop/internal/httpstore"
+)
 
 // Warm implements objectstore.Warmer: it asks for a token and opens connections, so that the first uploads need not wait
 // for them. It lists one blob, and then does so some times at once. (A container's properties would say the same, but
 // a SAS for a container may not ask for them.) The error is what the store has answered: walstorage.ErrBucketNotFound,
 // say, or walstorage.ErrAccessDenied. The driver can be used whatever Warm returns.
 func (d *Driver) Warm(ctx context.Context) error {
-	if err := d.listOne(ctx); err != nil { // the token first, and by one request alone
-		return err
-	}
-	errs := make([]error, warmConnections)
-	var asked sync.WaitGroup
-	for i := range errs {
-		asked.Go(func() { errs[i] = d.listOne(ctx) })
-	}
-	asked.Wait()
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	return httpstore.Warm(ctx, d.listOne) // the token first, and by one request alone
 }
 
 func (d *Driver) listOne(ctx context.Context) error {

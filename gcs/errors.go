@@ -12,6 +12,7 @@ import (
 	"cloud.google.com/go/storage"
 	"google.golang.org/api/googleapi"
 
+	"github.com/walhop/walhop/internal/httpstore"
 	"github.com/walhop/walhop/internal/stall"
 	"github.com/walhop/walhop/walstorage"
 	"github.com/walhop/walhop/walstorage/objectstore"
@@ -59,27 +60,12 @@ func kindOf(op operation, status int, reason, message string) error {
 		if op == opPut || op == opDelete {
 			return walstorage.ErrUnavailable
 		}
-	case http.StatusRequestedRangeNotSatisfiable:
-		return walstorage.ErrInvalidRange
-	case http.StatusUnauthorized, http.StatusForbidden:
-		return walstorage.ErrAccessDenied
-	case http.StatusRequestEntityTooLarge:
-		return walstorage.ErrTooLarge
-	case http.StatusInsufficientStorage:
-		return walstorage.ErrNoSpace
 	case http.StatusBadRequest:
 		if op == opPut && garbled(reason, message) {
 			return walstorage.ErrCorrupt
 		}
-	case http.StatusRequestTimeout, http.StatusTooManyRequests:
-		return walstorage.ErrUnavailable
-	case http.StatusNotImplemented, http.StatusHTTPVersionNotSupported:
-	default:
-		if status >= 500 {
-			return walstorage.ErrUnavailable
-		}
 	}
-	return nil
+	return httpstore.KindOfStatus(status)
 }
 
 // garbled tells whether the service says that an upload has not arrived as it was sent: with other bytes, or with the

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"net/http/httptrace"
 	"slices"
 	"strings"
@@ -12,6 +11,7 @@ import (
 
 	"cloud.google.com/go/storage"
 
+	"github.com/walhop/walhop/internal/httpstore"
 	"github.com/walhop/walhop/internal/stall"
 	"github.com/walhop/walhop/walstorage"
 )
@@ -22,11 +22,12 @@ func (d *Driver) Get(ctx context.Context, key string, offset int64, dst []byte) 
 	if len(dst) == 0 {
 		return ctx.Err()
 	}
-	if offset < 0 || offset > math.MaxInt64-int64(len(dst)) {
-		return walstorage.NewError(walstorage.ErrInvalidRange, fmt.Errorf("gcs: no object has %d bytes from %d on", len(dst), offset))
+	last, err := httpstore.Last(offset, len(dst))
+	if err != nil {
+		return err
 	}
-	x := &exchange{op: opGet, offset: offset, last: offset + int64(len(dst)) - 1}
-	err := d.call(ctx, x, func(ctx context.Context, w *stall.Watch) error {
+	x := &exchange{op: opGet, offset: offset, last: last}
+	err = d.call(ctx, x, func(ctx context.Context, w *stall.Watch) error {
 		reader, err := d.open(ctx, key, offset, int64(len(dst)))
 		if err != nil {
 			return err

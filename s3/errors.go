@@ -13,6 +13,7 @@ import (
 	"github.com/aws/smithy-go"
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 
+	"github.com/walhop/walhop/internal/httpstore"
 	"github.com/walhop/walhop/internal/stall"
 	"github.com/walhop/walhop/walstorage"
 	"github.com/walhop/walhop/walstorage/objectstore"
@@ -47,19 +48,8 @@ func kindOfStatus(op operation, status int) error {
 		return walstorage.ErrBucketNotFound
 	case op == opPut && status == http.StatusPreconditionFailed: // 304 says nothing of the kind (C14)
 		return walstorage.ErrSegmentExists
-	case status == http.StatusRequestedRangeNotSatisfiable:
-		return walstorage.ErrInvalidRange
-	case status == http.StatusUnauthorized, status == http.StatusForbidden:
-		return walstorage.ErrAccessDenied
-	case status == http.StatusRequestEntityTooLarge:
-		return walstorage.ErrTooLarge
-	case status == http.StatusInsufficientStorage:
-		return walstorage.ErrNoSpace
-	case status == http.StatusRequestTimeout, status == http.StatusTooManyRequests,
-		status >= 500 && status != http.StatusNotImplemented && status != http.StatusHTTPVersionNotSupported:
-		return walstorage.ErrUnavailable
 	}
-	return nil
+	return httpstore.KindOfStatus(status)
 }
 
 // classify turns the failure of an attempt into the driver's error (W7). What the store has answered stands, even if

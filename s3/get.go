@@ -3,7 +3,6 @@ package s3
 import (
 	"context"
 	"fmt"
-	"math"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awsmiddleware "github.com/aws/aws-sdk-go-v2/aws/middleware"
@@ -12,7 +11,6 @@ import (
 
 	"github.com/walhop/walhop/internal/httpstore"
 	"github.com/walhop/walhop/internal/stall"
-	"github.com/walhop/walhop/walstorage"
 )
 
 // Get implements objectstore.Driver (W6): one GetObject, whose answer has to be 206 with exactly the range asked for.
@@ -21,11 +19,11 @@ func (d *Driver) Get(ctx context.Context, key string, offset int64, dst []byte) 
 	if len(dst) == 0 {
 		return ctx.Err()
 	}
-	if offset < 0 || offset > math.MaxInt64-int64(len(dst)) {
-		return walstorage.NewError(walstorage.ErrInvalidRange, fmt.Errorf("s3: no object has %d bytes from %d on", len(dst), offset))
+	last, err := httpstore.Last(offset, len(dst))
+	if err != nil {
+		return err
 	}
 	return d.call(ctx, opGet, func(ctx context.Context, w *stall.Watch) error {
-		last := offset + int64(len(dst)) - 1
 		out, err := d.client.GetObject(ctx, &sdk.GetObjectInput{
 			Bucket: &d.bucket,
 			Key:    &key,

@@ -1,4 +1,5 @@
 // Package httpstore holds what drivers of stores over HTTP have in common: what they let their users set ([Settings]), how
-// the transport is shaped ([Configure]), what an answer to a request for a range has to say ([CheckRange]), and what an
-// endpoint may be ([WrongEndpoint]).
+// the transport is shaped ([Configure]), how connections are opened beforehand ([Warm]), what a status means by itself
+// ([KindOfStatus]), what an answer to a request for a range has to say ([CheckRange]), what an endpoint may be
+// ([WrongEndpoint]), and how a Manager comes on top ([Manage]).
 package httpstore

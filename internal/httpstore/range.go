@@ -2,12 +2,22 @@ package httpstore
 
 import (
 	"fmt"
+	"math"
 	"net/http"
 	"strconv"
 	"strings"
 
 	"github.com/walhop/walhop/walstorage"
 )
+
+// Last is the last of length bytes from offset on, or walstorage.ErrInvalidRange where no object has them. length is at
+// least 1.
+func Last(offset int64, length int) (last int64, err error) {
+	if offset < 0 || offset > math.MaxInt64-int64(length) {
+		return 0, walstorage.NewError(walstorage.ErrInvalidRange, fmt.Errorf("no object has %d bytes from %d on", length, offset))
+	}
+	return offset + int64(length) - 1, nil
+}
 
 // CheckRange compares the head of an answer to a request for the bytes offset to last of an object with what was asked
 // for (W6): it has to be 206 with exactly that range. A range that ends beyond the object is walstorage.ErrInvalidRange,
