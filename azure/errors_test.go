@@ -32,101 +32,80 @@ var operations = func() map[string]drivertest.Operation {
 func TestAnswersHaveTheirKind(t *testing.T) {
 	const every = "PutBlob GetBlob GetBlobProperties DeleteBlob BlobBatch ListBlobs"
 	const withBody = "PutBlob GetBlob DeleteBlob BlobBatch ListBlobs"
-	tests := []struct {
-		status int
-		code   string
-		ops    string
-		kind   error
-	}{
-		{404, "BlobNotFound", "GetBlob GetBlobProperties", walstorage.ErrSegmentNotFound},
-		{404, "BlobNotFound", "PutBlob ListBlobs", nil},
-		{404, "ContainerNotFound", every, walstorage.ErrBucketNotFound},
-		{409, "ContainerBeingDeleted", every, walstorage.ErrBucketNotFound},
-		{404, "ResourceNotFound", "GetBlob GetBlobProperties PutBlob ListBlobs", nil}, // what anonymous readers are told
-		{404, "", "GetBlob GetBlobProperties PutBlob ListBlobs DeleteBlob", nil},      // somebody else's 404
-		{409, "BlobAlreadyExists", "PutBlob", walstorage.ErrSegmentExists},
-		{412, "ConditionNotMet", "PutBlob", walstorage.ErrSegmentExists},
-		{412, "", "PutBlob", walstorage.ErrSegmentExists},
-		{412, "LeaseIdMissing", "PutBlob", walstorage.ErrSegmentExists}, // only what exists has a lease
-		{403, "UnauthorizedBlobOverwrite", "PutBlob", walstorage.ErrSegmentExists},
-		{409, "BlobImmutableDueToPolicy", "PutBlob", walstorage.ErrSegmentExists},
-		{409, "BlobAlreadyExists", "GetBlob GetBlobProperties DeleteBlob ListBlobs", nil},
-		{412, "ConditionNotMet", "GetBlob GetBlobProperties DeleteBlob ListBlobs", nil},
-		{409, "BlobImmutableDueToPolicy", "DeleteBlob", nil},
-		{403, "UnauthorizedBlobOverwrite", "GetBlob GetBlobProperties DeleteBlob BlobBatch ListBlobs", walstorage.ErrAccessDenied},
-		{304, "", "PutBlob GetBlob GetBlobProperties DeleteBlob ListBlobs", nil},
-		{304, "ConditionNotMet", "GetBlob GetBlobProperties DeleteBlob ListBlobs", nil},
-		{409, "SystemInUse", withBody, walstorage.ErrUnavailable},
-		{409, "AccountBeingCreated", every, walstorage.ErrUnavailable},
-		{409, "LeaseIsBreakingAndCannotBeAcquired", "PutBlob GetBlob", nil},
-		{409, "SnapshotsPresent", "DeleteBlob", nil},
-		{409, "", "PutBlob GetBlob ListBlobs", nil},
-		{409, "BlobArchived", "GetBlob", walstorage.ErrAccessDenied},
-		{409, "BlobBeingRehydrated", "GetBlob", walstorage.ErrAccessDenied},
-		{416, "InvalidRange", "GetBlob", walstorage.ErrInvalidRange},
-		{416, "", "GetBlob", walstorage.ErrInvalidRange},
-		{403, "AuthenticationFailed", every, walstorage.ErrAccessDenied},
-		{403, "AuthorizationFailure", every, walstorage.ErrAccessDenied},
-		{403, "AuthorizationPermissionMismatch", every, walstorage.ErrAccessDenied},
-		{403, "InsufficientAccountPermissions", every, walstorage.ErrAccessDenied},
-		{403, "AccountIsDisabled", every, walstorage.ErrAccessDenied},
-		{403, "BlobNotFound", every, walstorage.ErrAccessDenied}, // a refusal, whatever it calls itself
-		{403, "ContainerNotFound", every, walstorage.ErrAccessDenied},
-		{403, "ServerBusy", every, walstorage.ErrAccessDenied},
-		{403, "", every, walstorage.ErrAccessDenied},
-		{401, "NoAuthenticationInformation", every, walstorage.ErrAccessDenied},
-		{400, "InvalidAuthenticationInfo", every, walstorage.ErrAccessDenied},
-		{401, "", every, walstorage.ErrAccessDenied},
-		{503, "ServerBusy", every, walstorage.ErrUnavailable},
-		{503, "", every, walstorage.ErrUnavailable},
-		{500, "InternalError", every, walstorage.ErrUnavailable},
-		{500, "OperationTimedOut", every, walstorage.ErrUnavailable},
-		{502, "", every, walstorage.ErrUnavailable},
-		{504, "", every, walstorage.ErrUnavailable},
-		{408, "", every, walstorage.ErrUnavailable},
-		{429, "", every, walstorage.ErrUnavailable},
-		{400, "Md5Mismatch", "PutBlob", walstorage.ErrCorrupt},
-		{400, "Crc64Mismatch", "PutBlob", walstorage.ErrCorrupt},
-		{400, "InvalidMd5", "PutBlob", walstorage.ErrCorrupt},
-		{413, "RequestBodyTooLarge", "PutBlob", walstorage.ErrTooLarge},
-		{413, "", "PutBlob", walstorage.ErrTooLarge},
-		{507, "", "PutBlob", walstorage.ErrNoSpace},
-		{501, "NotImplemented", "PutBlob GetBlob DeleteBlob ListBlobs", nil},
-		{505, "", "PutBlob GetBlob DeleteBlob ListBlobs", nil},
-		{400, "InvalidHeaderValue", "PutBlob GetBlob DeleteBlob ListBlobs", nil},
-		{400, "UnsupportedHeader", "PutBlob GetBlob DeleteBlob ListBlobs", nil},
-		{301, "", "PutBlob GetBlob GetBlobProperties DeleteBlob ListBlobs", nil},
-		{307, "", "PutBlob GetBlob GetBlobProperties DeleteBlob ListBlobs", nil},
-		{204, "", "PutBlob DeleteBlob ListBlobs", walstorage.ErrUnavailable}, // of somebody between us and the store
-	}
-	server, url := serve(t, fake.Config{})
-	server.Store(bucket, "there", []byte("data"))
-	driver := open(t, config(url))
-	for _, test := range tests {
-		for op := range strings.FieldsSeq(test.ops) {
-			t.Run(op+" "+http.StatusText(test.status)+" "+test.code, func(t *testing.T) {
-				server.Always(op, fake.Fault{Status: test.status, Code: test.code, Message: "as the test wants it"})
-				before := len(server.Requests())
-
-				err := operations[op](t.Context(), driver)
-
-				require.Error(t, err)
-				assert.Equal(t, test.kind, walstorage.KindOf(err), "%v", err)
-				assert.Len(t, server.Requests(), before+1, "one attempt")
-				if op == "GetBlob" && test.status == 304 {
-					return // the SDK takes it for success, and has no error of it
-				}
-				var answer *azcore.ResponseError
-				require.ErrorAs(t, err, &answer)
-				assert.Equal(t, test.status, answer.StatusCode)
-				assert.Equal(t, test.code, answer.ErrorCode)
-				assert.NotContains(t, err.Error(), "\n", "one line")
-				if test.code != "" && test.status >= 400 && op != "GetBlobProperties" {
-					assert.ErrorContains(t, err, test.code+": as the test wants it")
-				}
-			})
+	drivertest.Meanings(t, subject(), []drivertest.Meaning{
+		{Status: 404, Code: "BlobNotFound", Ops: "GetBlob GetBlobProperties", Kind: walstorage.ErrSegmentNotFound},
+		{Status: 404, Code: "BlobNotFound", Ops: "PutBlob ListBlobs"},
+		{Status: 404, Code: "ContainerNotFound", Ops: every, Kind: walstorage.ErrBucketNotFound},
+		{Status: 409, Code: "ContainerBeingDeleted", Ops: every, Kind: walstorage.ErrBucketNotFound},
+		{Status: 404, Code: "ResourceNotFound", Ops: "GetBlob GetBlobProperties PutBlob ListBlobs"}, // what anonymous readers are told
+		{Status: 404, Ops: "GetBlob GetBlobProperties PutBlob ListBlobs DeleteBlob"},                // somebody else's 404
+		{Status: 409, Code: "BlobAlreadyExists", Ops: "PutBlob", Kind: walstorage.ErrSegmentExists},
+		{Status: 412, Code: "ConditionNotMet", Ops: "PutBlob", Kind: walstorage.ErrSegmentExists},
+		{Status: 412, Ops: "PutBlob", Kind: walstorage.ErrSegmentExists},
+		{Status: 412, Code: "LeaseIdMissing", Ops: "PutBlob", Kind: walstorage.ErrSegmentExists}, // only what exists has a lease
+		{Status: 403, Code: "UnauthorizedBlobOverwrite", Ops: "PutBlob", Kind: walstorage.ErrSegmentExists},
+		{Status: 409, Code: "BlobImmutableDueToPolicy", Ops: "PutBlob", Kind: walstorage.ErrSegmentExists},
+		{Status: 409, Code: "BlobAlreadyExists", Ops: "GetBlob GetBlobProperties DeleteBlob ListBlobs"},
+		{Status: 412, Code: "ConditionNotMet", Ops: "GetBlob GetBlobProperties DeleteBlob ListBlobs"},
+		{Status: 409, Code: "BlobImmutableDueToPolicy", Ops: "DeleteBlob"},
+		{Status: 403, Code: "UnauthorizedBlobOverwrite", Ops: "GetBlob GetBlobProperties DeleteBlob BlobBatch ListBlobs", Kind: walstorage.ErrAccessDenied},
+		{Status: 304, Ops: "PutBlob GetBlob GetBlobProperties DeleteBlob ListBlobs"},
+		{Status: 304, Code: "ConditionNotMet", Ops: "GetBlob GetBlobProperties DeleteBlob ListBlobs"},
+		{Status: 409, Code: "SystemInUse", Ops: withBody, Kind: walstorage.ErrUnavailable},
+		{Status: 409, Code: "AccountBeingCreated", Ops: every, Kind: walstorage.ErrUnavailable},
+		{Status: 409, Code: "LeaseIsBreakingAndCannotBeAcquired", Ops: "PutBlob GetBlob"},
+		{Status: 409, Code: "SnapshotsPresent", Ops: "DeleteBlob"},
+		{Status: 409, Ops: "PutBlob GetBlob ListBlobs"},
+		{Status: 409, Code: "BlobArchived", Ops: "GetBlob", Kind: walstorage.ErrAccessDenied},
+		{Status: 409, Code: "BlobBeingRehydrated", Ops: "GetBlob", Kind: walstorage.ErrAccessDenied},
+		{Status: 416, Code: "InvalidRange", Ops: "GetBlob", Kind: walstorage.ErrInvalidRange},
+		{Status: 416, Ops: "GetBlob", Kind: walstorage.ErrInvalidRange},
+		{Status: 403, Code: "AuthenticationFailed", Ops: every, Kind: walstorage.ErrAccessDenied},
+		{Status: 403, Code: "AuthorizationFailure", Ops: every, Kind: walstorage.ErrAccessDenied},
+		{Status: 403, Code: "AuthorizationPermissionMismatch", Ops: every, Kind: walstorage.ErrAccessDenied},
+		{Status: 403, Code: "InsufficientAccountPermissions", Ops: every, Kind: walstorage.ErrAccessDenied},
+		{Status: 403, Code: "AccountIsDisabled", Ops: every, Kind: walstorage.ErrAccessDenied},
+		{Status: 403, Code: "BlobNotFound", Ops: every, Kind: walstorage.ErrAccessDenied}, // a refusal, whatever it calls itself
+		{Status: 403, Code: "ContainerNotFound", Ops: every, Kind: walstorage.ErrAccessDenied},
+		{Status: 403, Code: "ServerBusy", Ops: every, Kind: walstorage.ErrAccessDenied},
+		{Status: 403, Ops: every, Kind: walstorage.ErrAccessDenied},
+		{Status: 401, Code: "NoAuthenticationInformation", Ops: every, Kind: walstorage.ErrAccessDenied},
+		{Status: 400, Code: "InvalidAuthenticationInfo", Ops: every, Kind: walstorage.ErrAccessDenied},
+		{Status: 401, Ops: every, Kind: walstorage.ErrAccessDenied},
+		{Status: 503, Code: "ServerBusy", Ops: every, Kind: walstorage.ErrUnavailable},
+		{Status: 503, Ops: every, Kind: walstorage.ErrUnavailable},
+		{Status: 500, Code: "InternalError", Ops: every, Kind: walstorage.ErrUnavailable},
+		{Status: 500, Code: "OperationTimedOut", Ops: every, Kind: walstorage.ErrUnavailable},
+		{Status: 502, Ops: every, Kind: walstorage.ErrUnavailable},
+		{Status: 504, Ops: every, Kind: walstorage.ErrUnavailable},
+		{Status: 408, Ops: every, Kind: walstorage.ErrUnavailable},
+		{Status: 429, Ops: every, Kind: walstorage.ErrUnavailable},
+		{Status: 400, Code: "Md5Mismatch", Ops: "PutBlob", Kind: walstorage.ErrCorrupt},
+		{Status: 400, Code: "Crc64Mismatch", Ops: "PutBlob", Kind: walstorage.ErrCorrupt},
+		{Status: 400, Code: "InvalidMd5", Ops: "PutBlob", Kind: walstorage.ErrCorrupt},
+		{Status: 413, Code: "RequestBodyTooLarge", Ops: "PutBlob", Kind: walstorage.ErrTooLarge},
+		{Status: 413, Ops: "PutBlob", Kind: walstorage.ErrTooLarge},
+		{Status: 507, Ops: "PutBlob", Kind: walstorage.ErrNoSpace},
+		{Status: 501, Code: "NotImplemented", Ops: "PutBlob GetBlob DeleteBlob ListBlobs"},
+		{Status: 505, Ops: "PutBlob GetBlob DeleteBlob ListBlobs"},
+		{Status: 400, Code: "InvalidHeaderValue", Ops: "PutBlob GetBlob DeleteBlob ListBlobs"},
+		{Status: 400, Code: "UnsupportedHeader", Ops: "PutBlob GetBlob DeleteBlob ListBlobs"},
+		{Status: 301, Ops: "PutBlob GetBlob GetBlobProperties DeleteBlob ListBlobs"},
+		{Status: 307, Ops: "PutBlob GetBlob GetBlobProperties DeleteBlob ListBlobs"},
+		{Status: 204, Ops: "PutBlob DeleteBlob ListBlobs", Kind: walstorage.ErrUnavailable}, // of somebody between us and the store
+	}, func(t *testing.T, op string, row drivertest.Meaning, err error, _ drivertest.Again) {
+		if op == "GetBlob" && row.Status == 304 {
+			return // the SDK takes it for success, and has no error of it
 		}
-	}
+		var answer *azcore.ResponseError
+		require.ErrorAs(t, err, &answer)
+		assert.Equal(t, row.Status, answer.StatusCode)
+		assert.Equal(t, row.Code, answer.ErrorCode)
+		assert.NotContains(t, err.Error(), "\n", "one line")
+		if row.Code != "" && row.Status >= 400 && op != "GetBlobProperties" {
+			assert.ErrorContains(t, err, row.Code+": as the test wants it")
+		}
+	})
 }
 
 // A deleted blob and a missing one are the same (report yandex/ch-backup#69).

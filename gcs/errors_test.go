@@ -48,75 +48,49 @@ func TestAnswersHaveTheirKind(t *testing.T) {
 		noObject = "No such object: segments/k"
 		noBucket = "The specified bucket does not exist."
 	)
-	tests := []struct {
-		status  int
-		reason  string
-		message string
-		ops     string
-		kind    error
-	}{
-		{404, "notFound", noObject, objects, walstorage.ErrSegmentNotFound},
-		{404, "notFound", noBucket, "objects.insert objects.list", walstorage.ErrBucketNotFound},
-		{404, "", "", "objects.insert objects.list objects.get objects.delete", nil}, // somebody else's 404
-		{412, "conditionNotMet", "", "objects.insert", walstorage.ErrSegmentExists},
-		{412, "conditionNotMet", "", "objects.read objects.get objects.delete objects.list", nil},
-		{304, "notModified", "", every, nil}, // C14
-		{409, "conflict", "", "objects.insert objects.delete", walstorage.ErrUnavailable},
-		{409, "conflict", "", "objects.read objects.get objects.list", nil},
-		{416, "requestedRangeNotSatisfiable", "", "objects.read", walstorage.ErrInvalidRange},
-		{403, "forbidden", "", every, walstorage.ErrAccessDenied},
-		{403, "notFound", noObject, every, walstorage.ErrAccessDenied}, // a refusal, whatever it calls itself
-		{403, "retentionPolicyNotMet", "", "objects.delete", walstorage.ErrAccessDenied},
-		{403, "", "", every, walstorage.ErrAccessDenied},
-		{403, "rateLimitExceeded", "", "objects.insert objects.get objects.delete objects.list", walstorage.ErrUnavailable},
-		{401, "required", "", every, walstorage.ErrAccessDenied},
-		{401, "authError", "", every, walstorage.ErrAccessDenied},
-		{429, "rateLimitExceeded", "", every, walstorage.ErrUnavailable},
-		{429, "", "", every, walstorage.ErrUnavailable},
-		{408, "", "", every, walstorage.ErrUnavailable},
-		{500, "backendError", "", every, walstorage.ErrUnavailable},
-		{502, "", "", every, walstorage.ErrUnavailable},
-		{503, "backendError", "", every, walstorage.ErrUnavailable},
-		{504, "", "", every, walstorage.ErrUnavailable},
-		{400, "invalid", `Provided CRC32C "AAAAAA==" doesn't match calculated CRC32C "rth90Q==".`, "objects.insert", walstorage.ErrCorrupt},
-		{400, "invalid", `Provided MD5 hash "AA==" doesn't match calculated MD5 hash "AB==".`, "objects.insert", walstorage.ErrCorrupt},
-		{400, "badRequest", "Malformed multipart body.", "objects.insert", walstorage.ErrCorrupt},
-		{400, "parseError", "Parse Error", "objects.insert", walstorage.ErrCorrupt},
-		{400, "invalid", "CRC32C", "objects.get objects.delete objects.list", nil},
-		{400, "invalid", "", every, nil},
-		{413, "uploadTooLarge", "", "objects.insert", walstorage.ErrTooLarge},
-		{507, "", "", "objects.insert", walstorage.ErrNoSpace},
-		{501, "notImplemented", "", every, nil},
-		{301, "", "", every, nil},
-		{307, "", "", every, nil}, // no token goes anywhere else
-	}
-	server, url := serve(t, fake.Config{})
-	server.Store(bucket, "there", []byte("data"))
-	for _, test := range tests {
-		for op := range strings.FieldsSeq(test.ops) {
-			t.Run(fmt.Sprint(op, " ", test.status, " ", test.reason), func(t *testing.T) {
-				driver := open(t, config(url))
-				server.Always(op, fake.Fault{Status: test.status, Reason: test.reason, Message: test.message, Plain: test.reason == ""})
-				before := len(server.Requests())
-
-				err := operations[op](t.Context(), driver)
-
-				require.Error(t, err)
-				want := test.kind
-				if test.status == 401 {
-					want = walstorage.ErrUnavailable // with another token it may go better
-					assert.Equal(t, want, walstorage.KindOf(err), "%v", err)
-					err = operations[op](t.Context(), driver)
-					want = test.kind
-					before++
-				}
-				assert.Equal(t, want, walstorage.KindOf(err), "%v", err)
-				assert.Equal(t, before+1, len(server.Requests()), "one attempt")
-				var api *googleapi.Error
-				assert.ErrorAs(t, err, &api)
-			})
+	drivertest.Meanings(t, subject(), []drivertest.Meaning{
+		{Status: 404, Code: "notFound", Message: noObject, Ops: objects, Kind: walstorage.ErrSegmentNotFound},
+		{Status: 404, Code: "notFound", Message: noBucket, Ops: "objects.insert objects.list", Kind: walstorage.ErrBucketNotFound},
+		{Status: 404, Ops: "objects.insert objects.list objects.get objects.delete"}, // somebody else's 404
+		{Status: 412, Code: "conditionNotMet", Ops: "objects.insert", Kind: walstorage.ErrSegmentExists},
+		{Status: 412, Code: "conditionNotMet", Ops: "objects.read objects.get objects.delete objects.list"},
+		{Status: 304, Code: "notModified", Ops: every}, // C14
+		{Status: 409, Code: "conflict", Ops: "objects.insert objects.delete", Kind: walstorage.ErrUnavailable},
+		{Status: 409, Code: "conflict", Ops: "objects.read objects.get objects.list"},
+		{Status: 416, Code: "requestedRangeNotSatisfiable", Ops: "objects.read", Kind: walstorage.ErrInvalidRange},
+		{Status: 403, Code: "forbidden", Ops: every, Kind: walstorage.ErrAccessDenied},
+		{Status: 403, Code: "notFound", Message: noObject, Ops: every, Kind: walstorage.ErrAccessDenied}, // a refusal, whatever it calls itself
+		{Status: 403, Code: "retentionPolicyNotMet", Ops: "objects.delete", Kind: walstorage.ErrAccessDenied},
+		{Status: 403, Ops: every, Kind: walstorage.ErrAccessDenied},
+		{Status: 403, Code: "rateLimitExceeded", Ops: "objects.insert objects.get objects.delete objects.list", Kind: walstorage.ErrUnavailable},
+		{Status: 401, Code: "required", Ops: every, Kind: walstorage.ErrUnavailable}, // with another token it may go better
+		{Status: 401, Code: "authError", Ops: every, Kind: walstorage.ErrUnavailable},
+		{Status: 429, Code: "rateLimitExceeded", Ops: every, Kind: walstorage.ErrUnavailable},
+		{Status: 429, Ops: every, Kind: walstorage.ErrUnavailable},
+		{Status: 408, Ops: every, Kind: walstorage.ErrUnavailable},
+		{Status: 500, Code: "backendError", Ops: every, Kind: walstorage.ErrUnavailable},
+		{Status: 502, Ops: every, Kind: walstorage.ErrUnavailable},
+		{Status: 503, Code: "backendError", Ops: every, Kind: walstorage.ErrUnavailable},
+		{Status: 504, Ops: every, Kind: walstorage.ErrUnavailable},
+		{Status: 400, Code: "invalid", Message: `Provided CRC32C "AAAAAA==" doesn't match calculated CRC32C "rth90Q==".`, Ops: "objects.insert", Kind: walstorage.ErrCorrupt},
+		{Status: 400, Code: "invalid", Message: `Provided MD5 hash "AA==" doesn't match calculated MD5 hash "AB==".`, Ops: "objects.insert", Kind: walstorage.ErrCorrupt},
+		{Status: 400, Code: "badRequest", Message: "Malformed multipart body.", Ops: "objects.insert", Kind: walstorage.ErrCorrupt},
+		{Status: 400, Code: "parseError", Message: "Parse Error", Ops: "objects.insert", Kind: walstorage.ErrCorrupt},
+		{Status: 400, Code: "invalid", Message: "CRC32C", Ops: "objects.get objects.delete objects.list"},
+		{Status: 400, Code: "invalid", Ops: every},
+		{Status: 413, Code: "uploadTooLarge", Ops: "objects.insert", Kind: walstorage.ErrTooLarge},
+		{Status: 507, Ops: "objects.insert", Kind: walstorage.ErrNoSpace},
+		{Status: 501, Code: "notImplemented", Ops: every},
+		{Status: 301, Ops: every},
+		{Status: 307, Ops: every}, // no token goes anywhere else
+	}, func(t *testing.T, _ string, row drivertest.Meaning, err error, again drivertest.Again) {
+		if row.Status == 401 {
+			err = again()
+			assert.Equal(t, walstorage.ErrAccessDenied, walstorage.KindOf(err), "%v", err)
 		}
-	}
+		var api *googleapi.Error
+		assert.ErrorAs(t, err, &api)
+	})
 }
 
 // W7: a missing object is told from a missing bucket, by what the answer says or by asking for the bucket; and where the
@@ -253,12 +227,7 @@ func TestEachAttemptSendsTheSameBytes(t *testing.T) {
 }
 
 // K1, K2 (W4): what arrives with another checksum than was sent is refused and not stored.
-func TestWrongChecksumIsRefused(t *testing.T) {
-	server, url := serve(t, fake.Config{})
-	err := open(t, config(url)).Put(t.Context(), "k", objectstore.NewBody([]byte("data")), drivertest.Checksum([]byte("other")))
-	assert.Equal(t, walstorage.ErrCorrupt, walstorage.KindOf(err), "%v", err)
-	assert.Empty(t, server.Keys(bucket))
-}
+func TestWrongChecksumIsRefused(t *testing.T) { drivertest.WrongChecksum(t, subject()) }
 
 // An object whose checksum is not told is compared byte by byte.
 func TestStatWithoutChecksum(t *testing.T) {
@@ -301,12 +270,8 @@ func TestDeleteReadsEachKey(t *testing.T) {
 
 	err := open(t, config(url)).Delete(t.Context(), keys)
 
-	var partial *objectstore.DeleteError
-	require.ErrorAs(t, err, &partial)
-	got := map[string]error{}
-	for _, failure := range partial.Failures {
-		got[failure.Key] = walstorage.KindOf(failure.Err)
-	}
+	got, told := drivertest.Undeleted(err)
+	require.True(t, told, "%v", err)
 	assert.Equal(t, map[string]error{
 		"a": walstorage.ErrAccessDenied, "b": walstorage.ErrUnavailable, "c": walstorage.ErrUnavailable, "e": nil,
 		"f": walstorage.ErrUnavailable, "g": walstorage.ErrUnavailable, "h": walstorage.ErrUnavailable, "j": walstorage.ErrUnavailable,

@@ -82,7 +82,7 @@ func subject() drivertest.Subject[fake.Fault] {
 		Busy:       "backendError", Refused: "forbidden", NoBucket: "notFound",
 		Fault: func(f drivertest.Fault) fake.Fault {
 			return fake.Fault{
-				Status: f.Status, Reason: f.Code, RetryAfter: f.RetryAfter, Document: f.Document,
+				Status: f.Status, Reason: f.Code, Message: f.Message, Plain: f.Code == "" && f.Status != 0, RetryAfter: f.RetryAfter, Document: f.Document,
 				Delay: f.Delay, Wait: f.Wait, Early: f.Early, ReadOn: f.ReadOn, Drop: f.Drop, DropAfter: f.DropAfter, After: f.After,
 				Truncate: f.Truncate, Cut: f.Cut, StallAfter: f.StallAfter, Flip: f.Flip, IgnoreRange: f.IgnoreRange, ContentRange: f.ContentRange,
 			}

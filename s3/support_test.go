@@ -75,7 +75,7 @@ func subject() drivertest.Subject[fake.Fault] {
 		Busy:       "SlowDown", Refused: "AccessDenied", NoBucket: "NoSuchBucket",
 		Fault: func(f drivertest.Fault) fake.Fault {
 			return fake.Fault{
-				Status: f.Status, Code: f.Code, RetryAfter: f.RetryAfter, Document: f.Document,
+				Status: f.Status, Code: f.Code, Message: f.Message, RetryAfter: f.RetryAfter, Document: f.Document,
 				Delay: f.Delay, Wait: f.Wait, Early: f.Early, ReadOn: f.ReadOn, Drop: f.Drop, DropAfter: f.DropAfter, After: f.After,
 				Truncate: f.Truncate, Cut: f.Cut, StallAfter: f.StallAfter, Flip: f.Flip, IgnoreRange: f.IgnoreRange, ContentRange: f.ContentRange,
 			}

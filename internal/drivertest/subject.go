@@ -34,6 +34,7 @@ type Fault struct {
 	faulty.Body
 	Status     int
 	Code       string // or reason
+	Message    string
 	RetryAfter string
 	Document   string
 }
