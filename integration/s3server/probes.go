@@ -1,4 +1,4 @@
-package versitygw
+package s3server
 
 import (
 	"bytes"
@@ -26,12 +26,12 @@ import (
 	fake "github.com/walhop/walhop/internal/fakes/s3"
 )
 
-// Requests as no driver of ours sends them are answered alike by our fake and by a real server: as Amazon S3 does.
-func TestProbes(t *testing.T) {
-	address := integration.VersityGW.Address(t)
+// Probes sends requests as no driver of ours sends them: our fake and a real server answer alike, as Amazon S3 does.
+func (s Server) Probes(t *testing.T) {
+	address := s.Address(t)
 	store := drivertest.Serve(t, fake.New(fake.Config{Buckets: []string{drivertest.Bucket}, AccessKeys: []string{accessKey}}))
 	client := integration.Client(t)
-	integration.RunProbes(t, integration.VersityGW, append(integration.StoreProbes[prober](t, ofEveryStore), probes...),
+	integration.RunProbes(t, s.Server, append(integration.StoreProbes[prober](t, ofEveryStore), probes...),
 		prober{store, drivertest.Bucket, client},
 		prober{address, newBucket(t, address), client})
 }
@@ -389,12 +389,39 @@ var probes = []integration.Probe[prober]{
 		},
 	},
 	{
+		Name: "delete-wrong-sha256",
+		Want: []string{"400 XAmzContentSHA256Mismatch", "200 one"},
+		Run: func(tb testing.TB, p prober) []string {
+			key := "delete-wrong-sha256/a"
+			defer p.Remove(tb, key)
+			p.put(tb, key, "one")
+			body := "<Delete><Object><Key>" + key + "</Key></Object></Delete>"
+			sum := sha256.Sum256([]byte(body + " "))
+			return []string{outcomeOfDelete(p.send(tb, request{
+				method: http.MethodPost, query: url.Values{"delete": {""}}, body: []byte(body), sha256: hex.EncodeToString(sum[:]),
+				header: header{"Content-Md5": drivertest.MD5(body)},
+			})), p.Read(tb, key)}
+		},
+	},
+	{
 		Name: "long-key",
 		Want: []string{"200", "200 one"},
 		Run: func(tb testing.TB, p prober) []string {
 			key := "long-key" + strings.Repeat("k", 300)
 			defer p.Remove(tb, key)
 			return []string{p.put(tb, key, "one"), p.Read(tb, key)}
+		},
+	},
+	{
+		Name: "object-above-object", // object-below-object the other way round, and again: a key that others go on is free once it is deleted
+		Want: []string{"200", "200", "200 deleted 1 not 0", "404 NoSuchKey", "200", "200 three", "200 one"},
+		Run: func(tb testing.TB, p prober) []string {
+			above, below := "object-above-object/x", "object-above-object/x/y"
+			defer p.Remove(tb, above, below)
+			return []string{
+				p.Create(tb, below, "one"), p.Create(tb, above, "two"), p.Remove(tb, above), p.Read(tb, above),
+				p.Create(tb, above, "three"), p.Read(tb, above), p.Read(tb, below),
+			}
 		},
 	},
 	{

@@ -1,4 +1,4 @@
-package versitygw
+package s3server
 
 import (
 	"fmt"
@@ -8,9 +8,9 @@ import (
 	"go.uber.org/goleak"
 )
 
-// Nothing of the machine's own AWS configuration is used, and no test leaves a goroutine behind. Started as a peer, this
-// process serves the suite of another one.
-func TestMain(m *testing.M) {
+// Main runs the tests of a package. Nothing of the machine's own AWS configuration is used, and no test leaves a goroutine
+// behind. Started as a peer, this process serves the suite of another one.
+func (s Server) Main(m *testing.M) {
 	for _, variable := range []string{
 		"AWS_PROFILE", "AWS_REGION", "AWS_DEFAULT_REGION", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_CA_BUNDLE",
 		"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy",
@@ -24,6 +24,6 @@ func TestMain(m *testing.M) {
 		}
 	}
 	_ = os.Setenv("AWS_EC2_METADATA_DISABLED", "true")
-	ours.PeerMain(config)
+	ours.PeerMain(s.config)
 	goleak.VerifyTestMain(m)
 }

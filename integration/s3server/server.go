@@ -1,4 +1,4 @@
-package versitygw
+package s3server
 
 import (
 	"crypto/rand"
@@ -13,12 +13,23 @@ import (
 	sdk "github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/stretchr/testify/require"
 
+	"github.com/walhop/walhop/integration"
 	"github.com/walhop/walhop/internal/drivertest"
 	"github.com/walhop/walhop/s3"
 	"github.com/walhop/walhop/walstorage/objectstore"
 )
 
-// What .ci/integration starts the server with.
+// Server is a server that speaks Amazon S3's protocol, for a package of tests each: its methods are the tests. What
+// .ci/integration calls it is what s3.Config.Provider calls it, too.
+type Server struct {
+	integration.Server
+	// Limited is what a bucket policy calls the user whom policies bind.
+	Limited string
+}
+
+func (s Server) provider() string { return string(s.Server) }
+
+// What .ci/integration starts the servers with.
 const (
 	accessKey = "integration"
 	secretKey = "integration-secret"
@@ -37,9 +48,9 @@ func keys(accessKey, secretKey string) aws.CredentialsProvider {
 var ours = drivertest.Driver[s3.Config, *s3.Driver]{New: s3.New, NewDriver: s3.NewDriver}
 
 // config is a configuration for a bucket of the server at that address.
-func config(url, bucket string) s3.Config {
+func (s Server) config(url, bucket string) s3.Config {
 	return s3.Config{
-		Bucket: bucket, Endpoint: url, Provider: "versitygw", Region: region, Credentials: keys(accessKey, secretKey),
+		Bucket: bucket, Endpoint: url, Provider: s.provider(), Region: region, Credentials: keys(accessKey, secretKey),
 		Store: objectstore.Config{Cluster: "c", AttemptTimeout: 10 * time.Second},
 	}
 }
@@ -55,13 +66,13 @@ func client(tb testing.TB, url string) *sdk.Client {
 }
 
 // forbid lets the limited user do everything in the bucket but delete the object key.
-func forbid(tb testing.TB, c *sdk.Client, bucket, key string) {
+func (s Server) forbid(tb testing.TB, c *sdk.Client, bucket, key string) {
 	resource := "arn:aws:s3:::" + bucket
 	policy, err := json.Marshal(map[string]any{
 		"Version": "2012-10-17",
 		"Statement": []map[string]any{
-			{"Effect": "Allow", "Principal": limitedKey, "Action": "s3:*", "Resource": []string{resource, resource + "/*"}},
-			{"Effect": "Deny", "Principal": limitedKey, "Action": "s3:DeleteObject", "Resource": resource + "/" + key},
+			{"Effect": "Allow", "Principal": s.Limited, "Action": "s3:*", "Resource": []string{resource, resource + "/*"}},
+			{"Effect": "Deny", "Principal": s.Limited, "Action": "s3:DeleteObject", "Resource": resource + "/" + key},
 		},
 	})
 	require.NoError(tb, err)

@@ -1,4 +1,4 @@
-package versitygw
+package s3server
 
 import (
 	"strings"
@@ -14,24 +14,24 @@ import (
 	"github.com/walhop/walhop/walstorage/objectstore"
 )
 
-// Segments in a real server keep every rule that the suite checks, W1 to W12.
-func TestConformance(t *testing.T) {
-	url := integration.VersityGW.Address(t)
+// Conformance runs conformance.Run: segments in a real server keep every rule that the suite checks, W1 to W12.
+func (s Server) Conformance(t *testing.T) {
+	url := s.Address(t)
 	bucket := newBucket(t, url)
 	own := client(t, url)
 	by := func(place objectstore.Config, accessKey, secretKey string) s3.Config {
-		return drivertest.With(config(url, bucket), func(c *s3.Config) { c.Store, c.Credentials = place, keys(accessKey, secretKey) })
+		return drivertest.With(s.config(url, bucket), func(c *s3.Config) { c.Store, c.Credentials = place, keys(accessKey, secretKey) })
 	}
-	suite := ours.Suite(func(testing.TB) s3.Config { return config(url, bucket) })
+	suite := ours.Suite(func(testing.TB) s3.Config { return s.config(url, bucket) })
 	suite.Peer = drivertest.Peer("TestNothing", url, bucket)
 	suite.NoBucket = func(tb testing.TB) (walstorage.WalStorageManager, error) {
-		return ours.Manage(tb, config(url, "walhop-none")), nil
+		return ours.Manage(tb, s.config(url, "walhop-none")), nil
 	}
 	suite.Denied = func(tb testing.TB, place objectstore.Config) walstorage.WalStorageManager {
 		return ours.Manage(tb, by(place, "stranger", "unknown-secret"))
 	}
 	suite.Undeletable = func(tb testing.TB, place objectstore.Config, id walstorage.SegmentID) walstorage.WalStorageManager {
-		forbid(tb, own, bucket, drivertest.KeyIn(tb, place, id))
+		s.forbid(tb, own, bucket, drivertest.KeyIn(tb, place, id))
 		return ours.Manage(tb, by(place, limitedKey, limitedSecret))
 	}
 	suite.Residue = func(tb testing.TB, prefix string) (names []string) {
@@ -55,8 +55,8 @@ func TestConformance(t *testing.T) {
 	suite.ListLarge = 1001
 	suite.Secrets = []string{accessKey, secretKey, "unknown-secret", limitedSecret}
 	suite.Invalid = map[string]func() error{
-		"Bucket":   func() error { return ours.Try(t, config(url, "a/b")) },
-		"Endpoint": func() error { return ours.Try(t, config(url+"/?a=b", bucket)) },
+		"Bucket":   func() error { return ours.Try(t, s.config(url, "a/b")) },
+		"Endpoint": func() error { return ours.Try(t, s.config(url+"/?a=b", bucket)) },
 	}
-	integration.Run(t, integration.VersityGW, suite)
+	integration.Run(t, s.Server, suite)
 }
