@@ -49,6 +49,9 @@ func (d *Driver) connect(ctx context.Context, config Config) error {
 	if err != nil {
 		return err
 	}
+	if err := row.lists(config.Store); err != nil {
+		return err
+	}
 	d.codes = codesOf(row)
 	d.noChecksum = config.NoChecksum || row.noChecksum
 	if config.Client == nil {

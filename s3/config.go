@@ -83,8 +83,8 @@ type Config struct {
 	// are not used.
 	Client *sdk.Client
 
-	// Store configures the Manager above the driver: cluster, key prefix, retries, hooks, the logger. NewDriver does not
-	// look at it.
+	// Store configures the Manager above the driver: cluster, key prefix, retries, hooks, the logger. NewDriver looks at
+	// the names of Prefix and Cluster alone: those are refused that Provider is known to name in no list (W10).
 	Store objectstore.Config
 }
 

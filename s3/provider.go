@@ -3,7 +3,10 @@ package s3
 import (
 	"fmt"
 	"net/url"
+	"path"
 	"strings"
+
+	"github.com/walhop/walhop/walstorage/objectstore"
 )
 
 // provider is one row of the table of stores: what one of them does otherwise than Amazon S3, and how that is known.
@@ -22,6 +25,8 @@ type provider struct {
 	pathStyle  bool
 	noChecksum bool
 	region     string
+	// hides are the folders, as patterns of path.Match, below which no list names anything, whatever is stored there.
+	hides []string
 	// codes are error codes that Amazon S3 does not have. Where Amazon's documentation does, they are in common.
 	codes map[string]error
 
@@ -133,6 +138,21 @@ func providerAt(endpoint string) (provider, bool) {
 		}
 	}
 	return provider{}, false
+}
+
+// lists looks whether lists will name what is stored in the place (W10). What no list names is read and announced like
+// anything else, but never swept. The error is of kind walstorage.ErrInvalidArgument.
+func (p provider) lists(place objectstore.Config) error {
+	for _, field := range []struct{ name, folders string }{{"Store.Prefix", place.Prefix}, {"Store.Cluster", place.Cluster}} {
+		for folder := range strings.SplitSeq(field.folders, "/") {
+			for _, pattern := range p.hides {
+				if hidden, _ := path.Match(pattern, folder); hidden {
+					return invalid(field.name, "%q is a folder below which %s lists nothing", folder, p.title)
+				}
+			}
+		}
+	}
+	return nil
 }
 
 // refusal says why a store without conditional creates is refused.

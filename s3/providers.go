@@ -31,6 +31,7 @@ func providers() []provider {
 			name: "versitygw", title: "Versity S3 Gateway",
 			creates:   createsMeasured,
 			pathStyle: true,
+			hides:     []string{".sgwtmp"},
 			codes: map[string]error{
 				"QuotaExceeded":       walstorage.ErrNoSpace, // 403
 				"InsufficientStorage": walstorage.ErrNoSpace,
@@ -41,6 +42,7 @@ func providers() []provider {
 			facts: []fact{
 				{conditional + ", over its posix backend", byMeasuring, "v1.8.0, 2026-11"},
 				{"a create fails with ExistingObjectIsDirectory while a delete removes its folder, and is repeated", byMeasuring, "v1.8.0, 2026-11"},
+				{"what is stored below a folder .sgwtmp is in no list, and the name is refused in Store.Prefix and Store.Cluster", byMeasuring, "v1.8.0, 2026-11"},
 				{"started without --iam-dir it answers 404 to an access key that it does not know", byMeasuring, "v1.8.0, 2026-11"},
 				{"before August 2026 several creates at once could all succeed", byReport, "versity/versitygw#2288"},
 				{"the bucket is in the host name only with --virtual-domain", byDocuments, "versity/versitygw cmd/versitygw/main.go"},
@@ -71,8 +73,13 @@ func providers() []provider {
 			name: "seaweedfs", title: "SeaweedFS",
 			creates:   createsMeasured,
 			pathStyle: true,
+			hides:     []string{".uploads", "*.versions"},
 			facts: []fact{
-				{conditional + "; some 5 s where many create one key at once", byMeasuring, "4.53, 5 rounds, 2026-11"},
+				{conditional, byMeasuring, "4.53, 2026-11"},
+				{"who creates or deletes a key at the same time as others waits by the second, and goes on waiting in the store after giving up", byMeasuring, "4.53, 2026-11"},
+				{"what is stored below a folder .uploads, or one that ends in .versions, is in no list, and such names are refused in Store.Prefix and Store.Cluster", byMeasuring, "4.53, 2026-11"},
+				{"neither the checksum nor the signed digest of DeleteObjects is verified: use TLS", byMeasuring, "4.53, 2026-11"},
+				{"a bucket that is missing is made by the first upload of an administrator, unless started with -s3.autoCreateBucket=false", byMeasuring, "4.53, 2026-11"},
 				{"up to 4.16 several creates at once could all succeed", byReport, "seaweedfs/seaweedfs#8800"},
 				{"the bucket is in the host name only with -s3.domainName", byDocuments, "seaweedfs/seaweedfs weed/command/s3.go"},
 			},
