@@ -48,6 +48,8 @@ func kindOfStatus(op operation, status int) error {
 		return walstorage.ErrBucketNotFound
 	case op == opPut && status == http.StatusPreconditionFailed: // 304 says nothing of the kind (C14)
 		return walstorage.ErrSegmentExists
+	case op == opGet && status == http.StatusRequestedRangeNotSatisfiable:
+		return walstorage.ErrInvalidRange
 	}
 	return httpstore.KindOfStatus(status)
 }
@@ -119,7 +121,7 @@ func (d *Driver) answered(op operation, generation uint64, code string, answer *
 		kind = kindOfStatus(op, status)
 	case status == http.StatusForbidden && kind != walstorage.ErrNoSpace && kind != walstorage.ErrUnavailable:
 		kind = walstorage.ErrAccessDenied // whatever the code is, a refusal is never "not found"
-	case kind == walstorage.ErrSegmentNotFound && op != opGet && op != opStat:
+	case kind == walstorage.ErrSegmentNotFound && op != opGet && op != opStat, kind == walstorage.ErrInvalidRange && op != opGet:
 		kind = nil
 	}
 	if kind == nil && !known && cut(err) {

@@ -38,13 +38,16 @@ func (d *Driver) List(ctx context.Context, prefix, token string) (page []objects
 		}
 		page = make([]objectstore.Object, 0, len(out.Contents))
 		for _, item := range out.Contents {
-			key := aws.ToString(item.Key)
+			if aws.ToString(item.Key) == "" || item.Size == nil || *item.Size < 0 {
+				return walstorage.NewError(walstorage.ErrUnavailable, errors.New("s3: an entry of the list has no key or no size"))
+			}
+			key := *item.Key
 			if out.EncodingType == types.EncodingTypeUrl {
 				if key, err = url.QueryUnescape(key); err != nil {
 					return walstorage.NewError(nil, fmt.Errorf("s3: a key in the list: %w", err))
 				}
 			}
-			page = append(page, objectstore.Object{Key: key, Size: aws.ToInt64(item.Size), Stored: aws.ToTime(item.LastModified)})
+			page = append(page, objectstore.Object{Key: key, Size: *item.Size, Stored: aws.ToTime(item.LastModified)})
 		}
 		next, err = objectstore.NextToken(*out.IsTruncated, aws.ToString(out.NextContinuationToken))
 		return err

@@ -39,7 +39,7 @@ func (d *Driver) Put(ctx context.Context, key string, body *objectstore.Body, cr
 		switch {
 		case err != nil:
 			return err
-		case out.ETag == nil:
+		case aws.ToString(out.ETag) == "":
 			// Something between us and the store has answered: every store names what it has made.
 			return walstorage.NewError(walstorage.ErrUnavailable, errors.New("s3: the answer to an upload has no ETag"))
 		case out.ChecksumCRC32C != nil && *out.ChecksumCRC32C != checksum && !d.noChecksum:
