@@ -67,8 +67,11 @@ var codes = map[bloberror.Code]error{
 
 // kindOfStatus judges an answer without a code that is known. nil is unclassified: Manager does not retry it.
 func kindOfStatus(op operation, status int) error {
-	if op == opPut && status == http.StatusPreconditionFailed {
+	switch {
+	case op == opPut && status == http.StatusPreconditionFailed:
 		return walstorage.ErrSegmentExists
+	case op == opGet && status == http.StatusRequestedRangeNotSatisfiable:
+		return walstorage.ErrInvalidRange
 	}
 	return httpstore.KindOfStatus(status)
 }
@@ -85,7 +88,8 @@ func kindOf(op operation, status int, code string) error {
 		return kind
 	case status == http.StatusForbidden:
 		return walstorage.ErrAccessDenied // whatever the code is, a refusal is never "not found"
-	case kind == walstorage.ErrSegmentNotFound && op != opGet && op != opStat && op != opDelete:
+	case kind == walstorage.ErrSegmentNotFound && op != opGet && op != opStat && op != opDelete,
+		kind == walstorage.ErrInvalidRange && op != opGet:
 		return nil
 	}
 	return kind

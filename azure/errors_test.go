@@ -60,6 +60,8 @@ func TestAnswersHaveTheirKind(t *testing.T) {
 		{Status: 409, Code: "BlobBeingRehydrated", Ops: "GetBlob", Kind: walstorage.ErrAccessDenied},
 		{Status: 416, Code: "InvalidRange", Ops: "GetBlob", Kind: walstorage.ErrInvalidRange},
 		{Status: 416, Ops: "GetBlob", Kind: walstorage.ErrInvalidRange},
+		{Status: 416, Code: "InvalidRange", Ops: "GetBlobProperties PutBlob DeleteBlob ListBlobs"},
+		{Status: 416, Ops: "GetBlobProperties PutBlob DeleteBlob ListBlobs"},
 		{Status: 403, Code: "AuthenticationFailed", Ops: every, Kind: walstorage.ErrAccessDenied},
 		{Status: 403, Code: "AuthorizationFailure", Ops: every, Kind: walstorage.ErrAccessDenied},
 		{Status: 403, Code: "AuthorizationPermissionMismatch", Ops: every, Kind: walstorage.ErrAccessDenied},

@@ -55,6 +55,10 @@ func kindOf(op operation, status int, reason, message string) error {
 		if op == opPut {
 			return walstorage.ErrSegmentExists
 		}
+	case http.StatusRequestedRangeNotSatisfiable:
+		if op == opGet {
+			return walstorage.ErrInvalidRange
+		}
 	case http.StatusConflict:
 		// Somebody else is at it: that is not "exists".
 		if op == opPut || op == opDelete {

@@ -58,6 +58,7 @@ func TestAnswersHaveTheirKind(t *testing.T) {
 		{Status: 409, Code: "conflict", Ops: "objects.insert objects.delete", Kind: walstorage.ErrUnavailable},
 		{Status: 409, Code: "conflict", Ops: "objects.read objects.get objects.list"},
 		{Status: 416, Code: "requestedRangeNotSatisfiable", Ops: "objects.read", Kind: walstorage.ErrInvalidRange},
+		{Status: 416, Code: "requestedRangeNotSatisfiable", Ops: "objects.insert objects.get objects.delete objects.list"},
 		{Status: 403, Code: "forbidden", Ops: every, Kind: walstorage.ErrAccessDenied},
 		{Status: 403, Code: "notFound", Message: noObject, Ops: every, Kind: walstorage.ErrAccessDenied}, // a refusal, whatever it calls itself
 		{Status: 403, Code: "retentionPolicyNotMet", Ops: "objects.delete", Kind: walstorage.ErrAccessDenied},

@@ -89,7 +89,7 @@ func TestWarm(t *testing.T) {
 func TestKindOfStatus(t *testing.T) {
 	kinds := map[int]error{
 		401: walstorage.ErrAccessDenied, 403: walstorage.ErrAccessDenied, 408: walstorage.ErrUnavailable, 413: walstorage.ErrTooLarge,
-		416: walstorage.ErrInvalidRange, 429: walstorage.ErrUnavailable, 507: walstorage.ErrNoSpace, 501: nil, 505: nil,
+		429: walstorage.ErrUnavailable, 507: walstorage.ErrNoSpace, 501: nil, 505: nil,
 	}
 	for status := 100; status < 600; status++ {
 		want, special := kinds[status]
