@@ -96,7 +96,8 @@ func (d *Driver) transport(ctx context.Context, config Config) (*http.Client, er
 func detect() (*auth.Credentials, error) {
 	found, err := credentials.DetectDefault(&credentials.DetectOptions{
 		Scopes: []string{storage.ScopeFullControl},
-		// A variable makes the SDK log the requests for tokens, with the tokens (W11).
+		// By itself the SDK writes requests and answers to the standard error output where a variable says so: these have the
+		// tokens in them (W11). In those to the store there are none before they reach our transport.
 		Logger: slog.New(slog.DiscardHandler),
 	})
 	var file *fs.PathError

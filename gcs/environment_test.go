@@ -116,3 +116,30 @@ func TestClientThatIsNotSupported(t *testing.T) {
 		assert.ErrorContains(t, err, why)
 	}
 }
+
+// W11: the variable that makes the SDK write down what it sends and gets does not make it write down tokens.
+func TestSDKDoesNotLogTokens(t *testing.T) {
+	for _, level := range []string{"debug", "info"} {
+		t.Setenv("GOOGLE_SDK_GO_LOGGING_LEVEL", level)
+		account(t, func(w http.ResponseWriter, _ *http.Request) { issue(w, token) })
+		server, c := serveTLS(t, fake.Config{Tokens: []string{token}})
+		c.Credentials = nil
+		server.Store(bucket, "there", []byte("data"))
+		written, err := os.Create(filepath.Join(t.TempDir(), "stderr"))
+		require.NoError(t, err)
+		stderr := os.Stderr
+		os.Stderr = written
+		func() {
+			defer func() { os.Stderr = stderr }()
+			driver := open(t, c)
+			for op, call := range operations {
+				assert.NoError(t, call(t.Context(), driver), op)
+			}
+		}()
+		require.NoError(t, written.Close())
+		text, err := os.ReadFile(written.Name())
+		require.NoError(t, err)
+		assert.NotContains(t, string(text), token)
+		assert.NotContains(t, string(text), "assertion")
+	}
+}

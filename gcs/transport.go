@@ -114,6 +114,11 @@ func (t *transport) send(r *http.Request, x *exchange) (*http.Response, error) {
 		answer.Body = http.NoBody
 	}
 	status := answer.StatusCode
+	if status == http.StatusSwitchingProtocols {
+		// What follows is the connection itself: no context ends its reading (W8).
+		_ = answer.Body.Close()
+		return nil, odd("the server wants to speak another protocol")
+	}
 	x.status.Store(int64(status))
 	found := 200 <= status && status <= 299
 	if !found || x.op != opGet {
