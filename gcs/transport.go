@@ -113,12 +113,10 @@ func (t *transport) send(r *http.Request, x *exchange) (*http.Response, error) {
 	case answer.Body == nil:
 		answer.Body = http.NoBody
 	}
-	status := answer.StatusCode
-	if status == http.StatusSwitchingProtocols {
-		// What follows is the connection itself: no context ends its reading (W8).
-		_ = answer.Body.Close()
-		return nil, odd("the server wants to speak another protocol")
+	if err := httpstore.RefuseUpgrade(answer); err != nil {
+		return nil, err
 	}
+	status := answer.StatusCode
 	x.status.Store(int64(status))
 	found := 200 <= status && status <= 299
 	if !found || x.op != opGet {

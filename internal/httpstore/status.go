@@ -28,3 +28,13 @@ func KindOfStatus(status int) error {
 	}
 	return nil
 }
+
+// RefuseUpgrade returns an error for an answer that changes the protocol, and closes it: nobody has asked for that, and its
+// body is the connection, whose reading no context ends (W8).
+func RefuseUpgrade(answer *http.Response) error {
+	if answer.StatusCode != http.StatusSwitchingProtocols {
+		return nil
+	}
+	_ = answer.Body.Close()
+	return unavailable("the server wants to speak another protocol")
+}
