@@ -7,6 +7,7 @@ import (
 
 	sdk "github.com/aws/aws-sdk-go-v2/service/s3"
 
+	"github.com/walhop/walhop/internal/httpstore"
 	"github.com/walhop/walhop/internal/stall"
 )
 
@@ -37,6 +38,9 @@ func (s sender) Do(r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	answer = notFollowed(answer)
+	if err := httpstore.RefuseUpgrade(answer); err != nil {
+		return nil, err
+	}
 	good := answer.StatusCode >= 200 && answer.StatusCode <= 299
 	if good && r.Header.Get("Range") != "" {
 		return answer, nil // Get reads no more than it wants
