@@ -48,6 +48,9 @@ func (t *transport) Do(r *http.Request) (*http.Response, error) {
 	case answer.StatusCode == http.StatusUnauthorized:
 		setAside(answer.Header)
 	}
+	if err := httpstore.RefuseUpgrade(answer); err != nil {
+		return nil, err
+	}
 	return answer, nil
 }
 
