@@ -57,8 +57,8 @@ type Config struct {
 	// Store.AttemptTimeout is usually shorter, and then counts.
 	ResponseHeaderTimeout time.Duration
 
-	// StallTimeout limits how long a request or an answer may go without a byte moving. Default 10 s. Here too the
-	// deadline of the attempt is usually shorter.
+	// StallTimeout limits how long a request or an answer may go without a byte moving (of a ready client the whole answer
+	// to a list or a batch). Default 10 s. Here too the deadline of the attempt is usually shorter.
 	StallTimeout time.Duration
 
 	// HTTPClient sends the requests to the store in place of the package's own client; Parallelism, DialTimeout and
@@ -69,8 +69,9 @@ type Config struct {
 
 	// Client is a ready client of the SDK for the container, whose URL, credentials, transport and policies are used; the
 	// fields here that say the same must be empty, Container among them. Its retries are not used. Tokens that it has to
-	// ask for have to come within Store.AttemptTimeout: see [Driver.Warm]. Redirects, the answer to a challenge, and what the
-	// SDK's log is told of a URL are its own affair.
+	// ask for have to come within Store.AttemptTimeout: see [Driver.Warm]. What is answered where it has followed a redirect
+	// is an error; how it answers a challenge, how much of an answer it reads, and what the SDK's log is told of a URL are
+	// its own affair.
 	Client *container.Client
 
 	// Store configures the Manager above the driver: cluster, key prefix, retries, hooks, the logger. NewDriver does not

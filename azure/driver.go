@@ -2,6 +2,7 @@ package azure
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"sync/atomic"
 	"time"
@@ -75,6 +76,18 @@ func (d *Driver) Close() error {
 	return nil
 }
 
+// watchKey is where the context of a request has its *stall.Watch.
+type watchKey struct{}
+
+// errRedirected is what becomes of a redirect that a ready client has followed (J17): whatever was answered there, success or
+// "not found", is not the store's. net/http makes a GET without a body of an upload that is redirected with 301.
+var errRedirected = walstorage.NewError(nil, errors.New("azure: the client has followed a redirect, and the answer is another place's"))
+
+// followed tells whether an answer came by a redirect.
+func followed(answer *http.Response) bool {
+	return answer != nil && answer.Request != nil && answer.Request.Response != nil
+}
+
 // attempt is one request.
 type attempt struct {
 	watch      *stall.Watch
@@ -100,7 +113,11 @@ func (d *Driver) call(ctx context.Context, op operation, run func(ctx context.Co
 	watched, watch := stall.Start(ctx, d.stallAfter)
 	defer watch.End()
 	a.watch = watch
+	watched = context.WithValue(watched, watchKey{}, watch)
 	err := run(policy.WithCaptureResponse(policy.WithRetryOptions(watched, once), &a.answer), a)
+	if followed(a.answer) {
+		err = errRedirected
+	}
 	if err != nil {
 		return d.classify(ctx, a, op, err)
 	}

@@ -35,8 +35,8 @@ func (d *Driver) Put(ctx context.Context, key string, body *objectstore.Body, cr
 		if err != nil {
 			return err
 		}
-		all, crc := azcore.ETagAny, fmt.Sprintf("%08x", crc32c)
-		out, err := d.client.NewBlockBlobClient(key).Upload(ctx, a.watch.Upload(body), &blockblob.UploadOptions{
+		all, crc, upload := azcore.ETagAny, fmt.Sprintf("%08x", crc32c), a.watch.Upload(body)
+		out, err := d.client.NewBlockBlobClient(key).Upload(ctx, upload, &blockblob.UploadOptions{
 			TransactionalValidation: sent.value,
 			Metadata:                map[string]*string{metadataCRC32C: &crc},
 			AccessConditions:        &blob.AccessConditions{ModifiedAccessConditions: &blob.ModifiedAccessConditions{IfNoneMatch: &all}},
@@ -49,6 +49,8 @@ func (d *Driver) Put(ctx context.Context, key string, body *objectstore.Body, cr
 			return walstorage.NewError(walstorage.ErrUnavailable, errors.New("azure: the answer to an upload has no ETag"))
 		case !sent.confirmed(out):
 			return walstorage.NewError(walstorage.ErrCorrupt, errors.New("azure: the store has computed another checksum of the upload than was sent"))
+		case !upload.Whole():
+			return walstorage.NewError(walstorage.ErrUnavailable, errors.New("azure: the answer to an upload came before the body was sent"))
 		}
 		return nil
 	})

@@ -3,6 +3,8 @@ package azure
 import (
 	"encoding/base64"
 	"errors"
+	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -10,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/walhop/walhop/internal/httpstore"
+	"github.com/walhop/walhop/internal/stall"
 )
 
 // transport is what the SDK sends its requests through.
@@ -51,7 +54,48 @@ func (t *transport) Do(r *http.Request) (*http.Response, error) {
 	if err := httpstore.RefuseUpgrade(answer); err != nil {
 		return nil, err
 	}
+	limit := int64(errorBytes)
+	if answer.StatusCode >= 200 && answer.StatusCode <= 299 {
+		switch {
+		case r.URL.Query().Has("comp"): // a list, or the answer to a batch
+			limit = documentBytes
+		case r.Method == http.MethodGet:
+			return answer, nil // Get reads no more than it wants
+		}
+	}
+	watch, _ := r.Context().Value(watchKey{}).(*stall.Watch)
+	answer.Body = &boundedBody{ReadCloser: answer.Body, limit: limit, left: limit, watch: watch}
 	return answer, nil
+}
+
+// What an answer may have of bytes, since the SDK reads it into memory. A list of 5,000 blobs whose names have 900 bytes has
+// some 10 MB, of names that are not ours up to 34 MB, and an error has a few KB.
+const (
+	documentBytes = 40 << 20
+	errorBytes    = 64 << 10
+)
+
+// boundedBody is the body of an answer that may have so many bytes, whose every read counts as a movement.
+type boundedBody struct {
+	io.ReadCloser
+	limit, left int64
+	watch       *stall.Watch // nil if nobody watches
+}
+
+// Read implements io.Reader.
+func (b *boundedBody) Read(p []byte) (int, error) {
+	if int64(len(p)) > b.left+1 {
+		p = p[:b.left+1]
+	}
+	n, err := b.ReadCloser.Read(p)
+	if n > 0 && b.watch != nil {
+		b.watch.Moved()
+	}
+	if b.left -= int64(n); b.left < 0 {
+		b.left = 0
+		return n, fmt.Errorf("the answer has more than %d bytes", b.limit)
+	}
+	return n, err
 }
 
 // asideHeader is where a challenge is put aside.
