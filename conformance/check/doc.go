@@ -5,7 +5,10 @@
 //	err := check.Check(ctx, manager, check.Options{Other: second})
 //
 // Every violation is reported at once, each under the id of its case in package conformance, with the rule of
-// walstorage.WalStorageManager and what breaking it means for the data.
+// walstorage.WalStorageManager and what breaking it means for the data. Case A1 comes first: a bucket that is missing,
+// a store that does not answer and each permission that is refused are told by it in a few lines, within half a minute,
+// and the other cases are skipped. Where deletes are refused nothing is stored. Give it a context that ends on an
+// interrupt, as signal.NotifyContext makes one, so that Ctrl-C leaves nothing behind either.
 //
 // # What it touches
 //
@@ -16,8 +19,9 @@
 //
 // Two things can stay. If the process is killed, what it had stored does, below <prefix>/<cluster>/2147483647/, which
 // may be deleted as a whole while no check is running; or name that id as one that is gone to package retention. And an
-// upload that failed with a time-out may land after the check has looked, like any other (rule W1): the Logger is told
-// of each such segment. In a bucket with versions or soft delete, the deleted segments stay as old versions, as the
+// upload that failed with a time-out may land after the check has looked, like any other (rule W1): the check looks
+// again after 5 s, and the Logger is told of each such segment. Uploads are not cut off by the end of the context, since
+// that would make such segments. In a bucket with versions or soft delete, the deleted segments stay as old versions, as the
 // segments of real brokers do.
 //
 // # What it needs and costs
@@ -26,7 +30,7 @@
 // <prefix>/<cluster>/2147483647/ at least.
 //
 // On a store that keeps the contract, with [Options.Other]: at most 70 creates, 65 reads, 65 requests for the size,
-// 90 lists of nearly empty folders, and 15 deletes of 130 segments in all, where the store deletes in bulk. It stores less
+// 90 lists of nearly empty folders, and 20 deletes of 130 segments in all, where the store deletes in bulk. It stores less
 // than 1 MiB together, for as long as the check runs, which is some hundred times the latency of the store: seconds as a
 // rule, and by the prices of the large clouds less than a cent. A violation can add requests, in the cleanup three for
 // each segment and round.

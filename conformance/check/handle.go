@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/walhop/walhop/walstorage"
 )
@@ -31,6 +32,16 @@ func (l *ledger) begin(id walstorage.SegmentID) {
 		l.known[id] = true
 		l.ids = append(l.ids, id)
 	}
+}
+
+// mayLand returns the segments whose uploads may still land, in the order of the uploads.
+func (l *ledger) mayLand() (ids []walstorage.SegmentID) {
+	for _, id := range l.ids {
+		if l.unclear[id] != nil {
+			ids = append(ids, id)
+		}
+	}
+	return ids
 }
 
 func (l *ledger) end(id walstorage.SegmentID, err error) {
@@ -61,9 +72,31 @@ func (h *handle) upload(ctx context.Context, id walstorage.SegmentID, data []byt
 	h.ledger.begin(id)
 	if ctx.Err() == nil { // else no request is sent, and what a wrong manager sends all the same is seen
 		defer func() { h.ledger.end(id, err) }()
+		var done func()
+		ctx, done = outlasting(ctx, finishTime)
+		defer done()
 	}
 	defer contain(&err)
 	return h.manager.UploadSegment(ctx, id, data)
+}
+
+// outlasting returns a context that ends a time after ctx has ended. An upload that is cut off may land later, when
+// everything else has been deleted; one that is let go on ends with a word of the store's.
+func outlasting(ctx context.Context, by time.Duration) (_ context.Context, done func()) {
+	lasting, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() {
+		timer := time.NewTimer(by)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+			cancel(context.Cause(ctx))
+		case <-lasting.Done():
+		}
+	})
+	return lasting, func() {
+		stop()
+		cancel(nil)
+	}
 }
 
 func (h *handle) fetch(ctx context.Context, id walstorage.SegmentID, offset int64, dst []byte) (err error) {

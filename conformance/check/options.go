@@ -26,6 +26,14 @@ const (
 	// caseTimeout bounds one case, and the removal of everything at the end.
 	caseTimeout    = time.Minute
 	cleanupTimeout = time.Minute
+	// reachTimeout bounds the first case, and answerTimeout a look whether the store still answers.
+	reachTimeout  = 20 * time.Second
+	answerTimeout = 5 * time.Second
+	// finishTime is how long an upload may go on after the caller's context has ended, and settleTime how long the check
+	// waits for one that failed without a word of the store's before it looks again: far more than a store takes for a
+	// request that it has received.
+	finishTime = 10 * time.Second
+	settleTime = 5 * time.Second
 	// reach is how far the creation times of the check's segments lie from its start at most.
 	reach = 2 * time.Hour
 )

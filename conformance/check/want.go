@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -46,6 +48,28 @@ func (c *checker) upload(h *handle, id walstorage.SegmentID, data []byte) bool {
 	}
 	return true
 }
+
+// relativeKey is the key of a segment below "<prefix>/<cluster>/", which the check is not told.
+func relativeKey(id walstorage.SegmentID) string {
+	const cluster = "c"
+	keys, err := walstorage.NewKeys("", cluster)
+	if err != nil {
+		return id.String()
+	}
+	return strings.TrimPrefix(keys.Key(id), cluster+"/")
+}
+
+// reasons are errors of many calls, one of each kind: a store that refuses forty deletes has said one thing.
+type reasons []error
+
+func (r *reasons) add(err error) {
+	same := func(other error) bool { return walstorage.KindOf(other) == walstorage.KindOf(err) }
+	if err != nil && !slices.ContainsFunc(*r, same) {
+		*r = append(*r, err)
+	}
+}
+
+func (r reasons) join() error { return errors.Join(r...) }
 
 // wantNil records an error.
 func (c *checker) wantNil(err error, situation string) bool {
