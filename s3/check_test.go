@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/walhop/walhop/conformance/check"
+	"github.com/walhop/walhop/internal/drivertest"
 	fake "github.com/walhop/walhop/internal/fakes/s3"
 	"github.com/walhop/walhop/s3"
 	"github.com/walhop/walhop/walstorage"
@@ -73,9 +74,7 @@ func TestCheckOfABucketInUse(t *testing.T) {
 	for _, id := range []string{"B1", "B4", "D1", "F1", "F2", "F5", check.CleanupCase} {
 		require.Positive(t, found[id], "violations of %s in %v", id, found)
 	}
-	for _, secret := range []string{accessKey, secretKey, sessionToken} {
-		require.NotContains(t, failed.Error(), secret)
-	}
+	drivertest.Quiet(t, "", failed, []string{accessKey, secretKey, sessionToken})
 
 	// What could not be deleted was named: when it is, the bucket is what it was.
 	server.Fault(nil)

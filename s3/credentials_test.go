@@ -195,9 +195,7 @@ func TestNoSecretInAnError(t *testing.T) {
 		err := manager.UploadSegment(ctx, drivertest.Segment(t), []byte("data"))
 		cancel()
 		require.Error(t, err)
-		for _, secret := range []string{accessKey, secretKey, sessionToken, "Signature="} {
-			assert.NotContains(t, err.Error(), secret)
-		}
+		drivertest.Quiet(t, "", err, []string{accessKey, secretKey, sessionToken, "Signature="})
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/walhop/walhop/internal/drivertest"
 	fake "github.com/walhop/walhop/internal/fakes/s3"
 	"github.com/walhop/walhop/s3"
 	"github.com/walhop/walhop/walstorage"
@@ -154,7 +155,5 @@ func TestRefusalRepeatsNoEndpoint(t *testing.T) {
 	c.HTTPClient = http.DefaultClient
 	_, err := s3.NewDriver(t.Context(), c)
 	require.ErrorIs(t, err, walstorage.ErrInvalidArgument)
-	for _, secret := range []string{accessKey, secretKey, sessionToken} {
-		assert.NotContains(t, err.Error(), secret)
-	}
+	drivertest.Quiet(t, "", err, []string{accessKey, secretKey, sessionToken})
 }
