@@ -1,20 +1,15 @@
 package azure_test
 
 import (
-	"os"
-	"strings"
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"github.com/walhop/walhop/internal/drivertest"
 )
 
 // Nothing of the machine's own Azure configuration is used, and no test leaves a goroutine behind.
 func TestMain(m *testing.M) {
-	for _, variable := range os.Environ() {
-		name, _, _ := strings.Cut(variable, "=")
-		if strings.HasPrefix(name, "AZURE_") || strings.HasSuffix(strings.ToLower(name), "_proxy") {
-			_ = os.Unsetenv(name)
-		}
-	}
+	drivertest.WithoutAzure()
 	goleak.VerifyTestMain(m)
 }

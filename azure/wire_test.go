@@ -55,16 +55,12 @@ func TestWireFormOverTLS(t *testing.T) {
 			t.Run(name+size, func(t *testing.T) {
 				server, c := serveTLS(t, fake.Config{})
 				test.change(&c)
-				driver := open(t, c)
 
-				require.NoError(t, driver.Put(t.Context(), "a/b.wal", objectstore.NewBody(data), drivertest.Checksum(data)))
+				drivertest.OneUpload(t, server, open(t, c), "a/b.wal", data)
 
-				requests := server.Requests()
-				require.Len(t, requests, 1, "one request for an upload")
-				r := requests[0]
+				r := server.Requests()[0]
 				assert.Equal(t, "PutBlob", r.Op)
 				assert.Equal(t, "a/b.wal", r.Key)
-				assert.Equal(t, "HTTP/1.1", r.Proto)
 				assert.Equal(t, data, r.Body)
 				assert.Equal(t, int64(len(data)), r.ContentLength)
 				assert.Empty(t, r.TransferEncoding)
@@ -87,23 +83,11 @@ func TestWireFormOverTLS(t *testing.T) {
 // Each other operation is one request too, and has no header that is not expected.
 func TestWireFormOfTheOtherOperations(t *testing.T) {
 	server, c := serveTLS(t, fake.Config{})
-	server.Store(bucket, "a/1", []byte("0123456789"))
 	driver := open(t, c)
 
-	dst := make([]byte, 4)
-	require.NoError(t, driver.Get(t.Context(), "a/1", 3, dst))
-	assert.Equal(t, "3456", string(dst))
-	object, err := driver.Stat(t.Context(), "a/1")
-	require.NoError(t, err)
-	assert.Equal(t, int64(10), object.Size)
+	object, _ := drivertest.OtherCalls(t, server, driver)
 	assert.WithinDuration(t, time.Now(), object.Stored, time.Minute)
 	assert.False(t, object.HasCRC32C)
-	page, next, err := driver.List(t.Context(), "a/", "")
-	require.NoError(t, err)
-	assert.Len(t, page, 1)
-	assert.Empty(t, next)
-	require.NoError(t, driver.Delete(t.Context(), []string{"a/1", "a/2"}))
-	assert.Empty(t, server.Keys(bucket))
 	require.NoError(t, driver.Delete(t.Context(), []string{"a/1"}))
 
 	also := map[string][]string{"GetBlob": {"X-Ms-Range"}, "BlobBatch": {"Content-Type"}}

@@ -35,15 +35,12 @@ func TestWireFormOverTLS(t *testing.T) {
 		for i := range data {
 			data[i] = byte(i * 5)
 		}
-		before := len(server.Requests())
 
-		require.NoError(t, driver.Put(t.Context(), name, objectstore.NewBody(data), drivertest.Checksum(data)))
+		drivertest.OneUpload(t, server, driver, name, data)
 
-		requests := server.Requests()[before:]
-		require.Len(t, requests, 1, "one request for an upload")
-		r := requests[0]
+		requests := server.Requests()
+		r := requests[len(requests)-1]
 		assert.Equal(t, fake.Insert, r.Op)
-		assert.Equal(t, "HTTP/1.1", r.Proto)
 		assert.Equal(t, "multipart", r.Query.Get("uploadType"))
 		assert.Equal(t, "0", r.Query.Get("ifGenerationMatch"))
 		assert.Equal(t, name, r.Key)
@@ -69,31 +66,16 @@ func encoded(data []byte) string {
 // Each other operation is one request too, of what is needed and no more, and has no header that is not expected.
 func TestWireFormOfTheOtherOperations(t *testing.T) {
 	server, c := serveTLS(t, fake.Config{})
-	server.Store(bucket, "a/1", []byte("0123456789"))
-	driver := open(t, c)
 
-	dst := make([]byte, 4)
-	require.NoError(t, driver.Get(t.Context(), "a/1", 3, dst))
-	assert.Equal(t, "3456", string(dst))
-	object, err := driver.Stat(t.Context(), "a/1")
-	require.NoError(t, err)
-	assert.Equal(t, int64(10), object.Size)
+	object, listed := drivertest.OtherCalls(t, server, open(t, c))
 	assert.Equal(t, drivertest.Checksum([]byte("0123456789")), object.CRC32C)
-	page, next, err := driver.List(t.Context(), "a/", "")
-	require.NoError(t, err)
-	require.Len(t, page, 1)
-	assert.Equal(t, int64(10), page[0].Size)
-	assert.False(t, page[0].Stored.IsZero())
-	assert.Empty(t, next)
-	require.NoError(t, driver.Delete(t.Context(), []string{"a/1", "a/2"}))
-	assert.Empty(t, server.Keys(bucket))
+	assert.False(t, listed.Stored.IsZero())
 
 	requests := server.Requests()
 	require.Len(t, requests, 5)
 	want := []string{fake.Read, fake.Get, fake.List, fake.Delete, fake.Delete}
 	for i, r := range requests {
 		assert.Equal(t, want[i], r.Op)
-		assert.Equal(t, "HTTP/1.1", r.Proto)
 		assert.False(t, r.XML)
 		assert.Equal(t, token, r.Token())
 		drivertest.Headers(t, r.Op, r.Header, allowed(r.Op), nil)

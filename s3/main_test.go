@@ -1,27 +1,15 @@
 package s3_test
 
 import (
-	"fmt"
-	"os"
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"github.com/walhop/walhop/internal/drivertest"
 )
 
 // Nothing of the machine's own AWS configuration is used, and no test leaves a goroutine behind.
 func TestMain(m *testing.M) {
-	for _, variable := range []string{
-		"AWS_PROFILE", "AWS_REGION", "AWS_DEFAULT_REGION", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_CA_BUNDLE",
-		"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy",
-	} {
-		_ = os.Unsetenv(variable)
-	}
-	for _, variable := range []string{"AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"} {
-		if err := os.Setenv(variable, os.DevNull); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-	}
-	_ = os.Setenv("AWS_EC2_METADATA_DISABLED", "true")
+	drivertest.WithoutAWS()
 	goleak.VerifyTestMain(m)
 }

@@ -48,14 +48,10 @@ func TestWireFormOverTLS(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			server, c := serveTLS(t, fake.Config{})
 			test.change(&c)
-			driver := open(t, c)
 
-			require.NoError(t, driver.Put(t.Context(), "a/b.wal", objectstore.NewBody(data), drivertest.Checksum(data)))
+			drivertest.OneUpload(t, server, open(t, c), "a/b.wal", data)
 
-			requests := server.Requests()
-			require.Len(t, requests, 1, "one request for an upload")
-			r := requests[0]
-			assert.Equal(t, "HTTP/1.1", r.Proto)
+			r := server.Requests()[0]
 			assert.Equal(t, data, r.Body)
 			assert.Equal(t, int64(len(data)), r.ContentLength)
 			assert.Empty(t, r.TransferEncoding)
@@ -82,21 +78,8 @@ func TestWireFormOfTheOtherOperations(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			server, c := serveTLS(t, fake.Config{Old: noChecksum})
 			c.NoChecksum = noChecksum
-			server.Store(bucket, "a/1", []byte("0123456789"))
-			driver := open(t, c)
 
-			dst := make([]byte, 4)
-			require.NoError(t, driver.Get(t.Context(), "a/1", 3, dst))
-			assert.Equal(t, "3456", string(dst))
-			object, err := driver.Stat(t.Context(), "a/1")
-			require.NoError(t, err)
-			assert.Equal(t, int64(10), object.Size)
-			page, next, err := driver.List(t.Context(), "a/", "")
-			require.NoError(t, err)
-			assert.Len(t, page, 1)
-			assert.Empty(t, next)
-			require.NoError(t, driver.Delete(t.Context(), []string{"a/1", "a/2"}))
-			assert.Empty(t, server.Keys(bucket))
+			drivertest.OtherCalls(t, server, open(t, c))
 
 			also := map[string][]string{
 				"GetObject":     {"Range"},
@@ -110,7 +93,6 @@ func TestWireFormOfTheOtherOperations(t *testing.T) {
 			requests := server.Requests()
 			require.Len(t, requests, 4)
 			for _, r := range requests {
-				assert.Equal(t, "HTTP/1.1", r.Proto)
 				drivertest.Headers(t, r.Op, r.Header, allowed, also[r.Op])
 			}
 		})
