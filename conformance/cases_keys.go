@@ -154,7 +154,7 @@ var keyCases = []testCase{
 		run: func(c *T) {
 			for _, part := range []string{
 				".tmp", "tmp", "x.tmp", ".x.swp", ".attrs", "x.attrs", "x.partial", "x.part", "x.lock", ".lock", "LOCK", "lost.found",
-				".nfs0001", ".trash", ".Trash-0", ".multipart", ".minio.sys", ".uploads", ".sgwtmp", "x.wal", "x.wal.tmp", ".wal",
+				".nfs0001", ".trash", ".Trash-0", ".multipart", ".minio.sys", ".uploads", ".sgwtmp", ".versions", "x.versions", "x.wal", "x.wal.tmp", ".wal",
 			} {
 				require.True(c, c.apart(place{c.storage.home.prefix + "/" + part, part}) == 1, "a place with Prefix %q and Cluster %q is refused", part, part)
 			}
