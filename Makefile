@@ -49,8 +49,8 @@ examples: ## quickstart and cluster as a newcomer starts them
 deps: ## what importing the core brings along
 	@./.ci/deps
 
-integration: ## the suites on real servers, which are installed at first
-	@./.ci/integration
+integration: ## the suites on real servers, which are installed at first; SERVERS=seaweedfs for another than those of every run
+	@./.ci/integration $(SERVERS)
 
 newest: ## the cloud stores with the newest SDKs, in process
 	@./.ci/newest

@@ -22,6 +22,7 @@ var columns = []struct{ name, is string }{
 	{"custombackend", "[`examples/custombackend`](../examples/custombackend): a bbolt database"},
 	{"s3", "[`s3`](../s3) on a server of our own in the test's process"},
 	{"versitygw", "[`s3`](../s3) on versitygw, started by `make integration`"},
+	{"seaweedfs", "[`s3`](../s3) on SeaweedFS, started by `make integration SERVERS=seaweedfs`"},
 	{"gcs", "[`gcs`](../gcs) on a server of our own in the test's process"},
 	{"fake-gcs-server", "[`gcs`](../gcs) on fake-gcs-server, started by `make integration`"},
 	{"azure", "[`azure`](../azure) on a server of our own in the test's process"},

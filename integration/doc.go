@@ -5,6 +5,10 @@
 //
 //	make integration
 //
+// SeaweedFS, a second server for S3, is used only where it is named, since it takes minutes to compile and to run:
+//
+//	make integration SERVERS=seaweedfs
+//
 // Each server has a package of tests, Kafka has several below kafka. Its address comes from the environment
 // ([Server.Address]); a test whose server is not named there fails, and nothing is skipped for want of one. The brokers of
 // Kafka are started by the tests themselves, which kill and restart them: see package kafka here.

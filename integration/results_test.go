@@ -13,7 +13,7 @@ import (
 )
 
 // stores are the stores that have a server here: what conformance/results calls the run of the suites on our fake.
-var stores = map[Server]string{VersityGW: "s3", FakeGCS: "gcs", Azurite: "azure", Kafka: "kfake"}
+var stores = map[Server]string{VersityGW: "s3", SeaweedFS: "s3", FakeGCS: "gcs", Azurite: "azure", Kafka: "kfake"}
 
 // Our fakes and the real servers give the same results case by case, but for what gaps.txt lists: the results of both are
 // recorded by the suites' own tests, which fail where a run differs from the record.

@@ -12,6 +12,8 @@ type Server string
 const (
 	// VersityGW speaks the protocol of Amazon S3.
 	VersityGW Server = "versitygw"
+	// SeaweedFS speaks it too. It is not part of every run: see package seaweedfs.
+	SeaweedFS Server = "seaweedfs"
 	// FakeGCS speaks the protocol of Google Cloud Storage.
 	FakeGCS Server = "fake-gcs-server"
 	// Azurite speaks the protocol of Azure's blob service.
@@ -23,6 +25,7 @@ const (
 // variables name what .ci/integration tells of each server: the URL of its root.
 var variables = map[Server]string{
 	VersityGW: "WALHOP_VERSITYGW",
+	SeaweedFS: "WALHOP_SEAWEEDFS",
 	FakeGCS:   "WALHOP_FAKE_GCS_SERVER",
 	Azurite:   "WALHOP_AZURITE",
 	Kafka:     "", // told by kafka.Cluster

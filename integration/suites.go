@@ -12,7 +12,7 @@ import (
 	"github.com/walhop/walhop/walstorage"
 )
 
-// caseTimeout is enough for the longest case on the slowest server, which takes less than a minute of it.
+// caseTimeout is enough for the longest case on the slowest server, which takes less than half of it.
 const caseTimeout = 3 * time.Minute
 
 // Run runs conformance.Run on a server, but for the cases that gaps.txt has a line for. The results are held to the record.

@@ -20,9 +20,9 @@ func (s Server) Conformance(t *testing.T) {
 	bucket := newBucket(t, url)
 	own := client(t, url)
 	by := func(place objectstore.Config, accessKey, secretKey string) s3.Config {
-		return drivertest.With(s.config(url, bucket), func(c *s3.Config) { c.Store, c.Credentials = place, keys(accessKey, secretKey) })
+		return drivertest.With(s.patient(url, bucket), func(c *s3.Config) { c.Store, c.Credentials = place, keys(accessKey, secretKey) })
 	}
-	suite := ours.Suite(func(testing.TB) s3.Config { return s.config(url, bucket) })
+	suite := ours.Suite(func(testing.TB) s3.Config { return s.patient(url, bucket) })
 	suite.Peer = drivertest.Peer("TestNothing", url, bucket)
 	suite.NoBucket = func(tb testing.TB) (walstorage.WalStorageManager, error) {
 		return ours.Manage(tb, s.config(url, "walhop-none")), nil

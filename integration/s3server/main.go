@@ -12,6 +12,6 @@ import (
 // behind. Started as a peer, this process serves the suite of another one.
 func (s Server) Main(m *testing.M) {
 	drivertest.WithoutAWS()
-	ours.PeerMain(s.config)
+	ours.PeerMain(s.patient)
 	goleak.VerifyTestMain(m)
 }

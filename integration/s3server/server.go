@@ -25,6 +25,9 @@ type Server struct {
 	integration.Server
 	// Limited is what a bucket policy calls the user whom policies bind.
 	Limited string
+	// Patience is how long an answer may take that is worth waiting for, where that is more than s3.Config waits unless
+	// it is told to. 0 is what s3.Config has.
+	Patience time.Duration
 }
 
 func (s Server) provider() string { return string(s.Server) }
@@ -53,6 +56,13 @@ func (s Server) config(url, bucket string) s3.Config {
 		Bucket: bucket, Endpoint: url, Provider: s.provider(), Region: region, Credentials: keys(accessKey, secretKey),
 		Store: objectstore.Config{Cluster: "c", AttemptTimeout: 10 * time.Second},
 	}
+}
+
+// patient is config for many who ask for one thing at once.
+func (s Server) patient(url, bucket string) s3.Config {
+	c := s.config(url, bucket)
+	c.ResponseHeaderTimeout, c.StallTimeout = s.Patience, s.Patience
+	return c
 }
 
 // client is a client of the SDK's, for what a driver does not do.
