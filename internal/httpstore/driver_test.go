@@ -113,3 +113,18 @@ func TestLast(t *testing.T) {
 		assert.ErrorIs(t, err, walstorage.ErrInvalidRange, "%d", offset)
 	}
 }
+
+// What a client that is handed in panics with, in a request of the eight, ends neither the others nor the process.
+func TestWarmContainsAPanic(t *testing.T) {
+	var asked atomic.Int64
+	err := httpstore.Warm(t.Context(), func(context.Context) error {
+		if asked.Add(1) == 3 {
+			panic("no")
+		}
+		return nil
+	})
+	var panicked *objectstore.PanicError
+	require.ErrorAs(t, err, &panicked)
+	assert.Equal(t, "no", panicked.Value)
+	assert.Equal(t, int64(9), asked.Load())
+}

@@ -2,7 +2,10 @@ package httpstore
 
 import (
 	"context"
+	"runtime/debug"
 	"sync"
+
+	"github.com/walhop/walhop/walstorage/objectstore"
 )
 
 // warmConnections is as many as an uploader's default sends at once.
@@ -17,7 +20,14 @@ func Warm(ctx context.Context, ask func(ctx context.Context) error) error {
 	errs := make([]error, warmConnections)
 	var asked sync.WaitGroup
 	for i := range errs {
-		asked.Go(func() { errs[i] = ask(ctx) })
+		asked.Go(func() {
+			defer func() { // of a client that was handed in; here nobody else contains it
+				if value := recover(); value != nil {
+					errs[i] = &objectstore.PanicError{Value: value, Stack: debug.Stack()}
+				}
+			}()
+			errs[i] = ask(ctx)
+		})
 	}
 	asked.Wait()
 	for _, err := range errs {
