@@ -75,7 +75,7 @@ func (d *Driver) deleteOne(ctx context.Context, key string) error {
 // carried out, as far as we know.
 func (d *Driver) deleteBatch(ctx context.Context, keys []string, results map[string]error) error {
 	err := d.call(ctx, opDelete, func(ctx context.Context, a *attempt) error {
-		items, err := d.submit(ctx, keys)
+		items, err := d.submit(ctx, a, keys)
 		if a.answer != nil {
 			// The SDK leaves the body as far as it has read it. Closed at its end it gives the connection back.
 			_, _ = io.CopyN(io.Discard, a.answer.Body, 1<<10)
@@ -132,9 +132,12 @@ func (d *Driver) deleted(a *attempt, err error) error {
 }
 
 // submit sends the batch. The SDK panics where a part of the answer that is an error has no number, or one that no part
-// of the request has.
-func (d *Driver) submit(ctx context.Context, keys []string) (items []*container.BatchResponseItem, err error) {
+// of the request has. A panic before there is an answer is somebody else's.
+func (d *Driver) submit(ctx context.Context, a *attempt, keys []string) (items []*container.BatchResponseItem, err error) {
 	defer func() {
+		if a.answer == nil {
+			return
+		}
 		if value := recover(); value != nil {
 			items, err = nil, fmt.Errorf("the answer to a batch cannot be read: %v", value)
 		}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"net"
 	"net/http"
-	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azidentity"
@@ -82,12 +81,15 @@ func kindOf(op operation, status int, code string) error {
 	switch {
 	case status >= 200 && status < 300: // another than the operation has: something between us and the store
 		return walstorage.ErrUnavailable
-	case !known, kind == walstorage.ErrSegmentExists && op != opPut:
+	case !known, status >= 500, kind == walstorage.ErrSegmentExists && op != opPut:
 		return kindOfStatus(op, status)
 	case kind == walstorage.ErrSegmentExists: // of a create, whatever the status
 		return kind
 	case status == http.StatusForbidden:
 		return walstorage.ErrAccessDenied // whatever the code is, a refusal is never "not found"
+	case kind == walstorage.ErrSegmentNotFound && status != http.StatusNotFound,
+		kind == walstorage.ErrBucketNotFound && status != http.StatusNotFound && status != http.StatusConflict:
+		return kindOfStatus(op, status) // a code that somebody else's document has, such as a gateway's about its own trouble
 	case kind == walstorage.ErrSegmentNotFound && op != opGet && op != opStat && op != opDelete,
 		kind == walstorage.ErrInvalidRange && op != opGet:
 		return nil
@@ -152,7 +154,7 @@ func (d *Driver) answered(generation uint64, op operation, status int, code stri
 	}
 	classified := walstorage.NewError(kind, d.bare(err))
 	if kind == walstorage.ErrUnavailable && answer != nil {
-		classified.RetryAfter = objectstore.RetryAfter(answer.Header.Get("Retry-After"), time.Now())
+		classified.RetryAfter = httpstore.RetryAfter(answer.Header)
 	}
 	return classified
 }

@@ -1,0 +1,72 @@
+package azure_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/walhop/walhop/internal/drivertest"
+	fake "github.com/walhop/walhop/internal/fakes/azure"
+	"github.com/walhop/walhop/walstorage"
+	"github.com/walhop/walhop/walstorage/objectstore"
+)
+
+// W7, W2: what a document says counts only under a status that goes with it: a gateway in trouble, whose document speaks of
+// something that it has not found, has told nothing of a segment.
+func TestCodesUnderAnotherStatus(t *testing.T) {
+	tests := []struct {
+		status int
+		code   string
+		kind   error
+	}{
+		{503, "BlobNotFound", walstorage.ErrUnavailable},
+		{502, "ContainerNotFound", walstorage.ErrUnavailable},
+		{500, "BlobAlreadyExists", walstorage.ErrUnavailable},
+		{500, "AuthenticationFailed", walstorage.ErrUnavailable},
+		{501, "ServerBusy", nil},
+		{429, "BlobNotFound", walstorage.ErrUnavailable},
+		{400, "BlobNotFound", nil},
+		{410, "ContainerNotFound", nil},
+		{307, "BlobNotFound", nil},
+	}
+	server, url := serve(t, fake.Config{})
+	driver := open(t, config(url))
+	for _, test := range tests {
+		for _, op := range strings.Fields("PutBlob GetBlob GetBlobProperties ListBlobs DeleteBlob") {
+			server.Always(op, fake.Fault{Status: test.status, Code: test.code})
+			err := operations[op](t.Context(), driver)
+			require.Error(t, err, "%d %s to %s", test.status, test.code, op)
+			assert.Equal(t, test.kind, walstorage.KindOf(err), "%d %s to %s: %v", test.status, test.code, op, err)
+		}
+	}
+}
+
+// J22: a date to wait for is by the clock of the store.
+func TestRetryAfterByTheClockOfTheStore(t *testing.T) {
+	for _, skew := range []time.Duration{-time.Hour, time.Hour} {
+		server, url := serve(t, fake.Config{Skew: skew})
+		server.Always("GetBlob", fake.Fault{Status: 503, Code: "ServerBusy", RetryAfter: time.Now().Add(skew + 30*time.Second).UTC().Format(http.TimeFormat)})
+		err := operations["GetBlob"](t.Context(), open(t, withSAS(url)))
+		var told *walstorage.Error
+		require.ErrorAs(t, err, &told)
+		assert.InDelta(t, 30, told.RetryAfter.Seconds(), 10)
+	}
+}
+
+// What a client that is handed in panics with is no answer to a batch: the Manager contains it, and tells of it.
+func TestPanicOfTheClient(t *testing.T) {
+	c := config("http://fake.invalid")
+	c.HTTPClient = &http.Client{Transport: drivertest.RoundTrip(func(*http.Request) (*http.Response, error) { panic("no") })}
+	driver := open(t, c)
+	for op, call := range operations {
+		assert.PanicsWithValue(t, "no", func() { _ = call(t.Context(), driver) }, op)
+	}
+	err := manage(t, c).DeleteSegments(t.Context(), drivertest.Segment(t), drivertest.Segment(t))
+	var panicked *objectstore.PanicError
+	require.ErrorAs(t, err, &panicked)
+	assert.Equal(t, "no", panicked.Value)
+}
