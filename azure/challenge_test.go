@@ -3,6 +3,7 @@ package azure_test
 import (
 	"context"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -14,7 +15,9 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
+	"github.com/walhop/walhop/azure"
 	"github.com/walhop/walhop/internal/drivertest"
 	fake "github.com/walhop/walhop/internal/fakes/azure"
 	"github.com/walhop/walhop/walstorage"
@@ -138,6 +141,85 @@ func TestRevokedToken(t *testing.T) {
 			assert.Equal(t, []string{"", wanted}, claims)
 			assert.Equal(t, []string{"Bearer old", "Bearer new", "Bearer new"}, came)
 		})
+	}
+}
+
+// W7, A2: odd credentials: one that gives nothing is refused, and one whose tokens have no end, or one that is over, is asked
+// each time, and has what it gives used: whether it is good is for the store to say.
+func TestOddCredentials(t *testing.T) {
+	var none *credential
+	tests := map[string]struct {
+		credential azcore.TokenCredential
+		kind       error
+	}{
+		"an empty token": {asking(func(context.Context, policy.TokenRequestOptions) (azcore.AccessToken, error) {
+			return lasting("", time.Hour), nil
+		}), walstorage.ErrAccessDenied},
+		"no end": {asking(func(context.Context, policy.TokenRequestOptions) (azcore.AccessToken, error) {
+			return azcore.AccessToken{Token: token}, nil
+		}), nil},
+		"over": {asking(func(context.Context, policy.TokenRequestOptions) (azcore.AccessToken, error) {
+			return lasting(token, -time.Hour), nil
+		}), nil},
+		"a pointer to nothing": {none, walstorage.ErrAccessDenied},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			server, c := serveTLS(t, fake.Config{})
+			server.Store(bucket, "there", []byte("data"))
+			c.AccountKey, c.Credential = "", test.credential
+			driver := open(t, c)
+			for op, call := range operations {
+				err := call(t.Context(), driver)
+				assert.Equal(t, test.kind, walstorage.KindOf(err), "%s: %v", op, err)
+				assert.Equal(t, test.kind == nil, err == nil, "%s: %v", op, err)
+			}
+		})
+	}
+}
+
+// W12: calls, tokens that come and go, Warm and Close at once, in a manager: every call returns, and after Close says so.
+func TestTokensAtOnceWithClose(t *testing.T) {
+	server, c := serveTLS(t, fake.Config{})
+	server.Fault(func(r fake.Request) fake.Fault {
+		if r.Number%5 == 0 {
+			return fake.Fault{Status: 401, Code: "InvalidAuthenticationInfo"}
+		}
+		return fake.Fault{}
+	})
+	for range 10 {
+		c.AccountKey, c.Credential = "", &credential{}
+		manager, err := azure.New(t.Context(), c)
+		require.NoError(t, err)
+		id := drivertest.Segment(t)
+		calls := []func() error{
+			func() error { return manager.UploadSegment(t.Context(), drivertest.Segment(t), []byte("data")) },
+			func() error { return manager.FetchSegment(t.Context(), id, 0, make([]byte, 4)) },
+			func() error { return manager.DeleteSegments(t.Context(), id, drivertest.Segment(t)) },
+			func() error { return manager.Warm(t.Context()) },
+		}
+		var all sync.WaitGroup
+		var made atomic.Int64
+		amid := make(chan struct{})
+		for i := range 16 {
+			all.Go(func() {
+				for {
+					if made.Add(1) == 50 {
+						close(amid)
+					}
+					err := calls[i%len(calls)]()
+					if errors.Is(err, walstorage.ErrClosed) {
+						return
+					}
+					kind := walstorage.KindOf(err)
+					var partial *walstorage.DeleteError
+					assert.True(t, err == nil || errors.As(err, &partial) || kind != nil, "%v", err)
+				}
+			})
+		}
+		<-amid
+		assert.NoError(t, manager.Close())
+		all.Wait()
 	}
 }
 

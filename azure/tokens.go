@@ -147,7 +147,11 @@ func (t *tokens) askSource(ctx context.Context, claims string) (token azcore.Acc
 			err = errors.New("the credential panicked")
 		}
 	}()
-	return t.source.GetToken(ctx, policy.TokenRequestOptions{Scopes: scopes, Claims: claims, EnableCAE: true})
+	token, err = t.source.GetToken(ctx, policy.TokenRequestOptions{Scopes: scopes, Claims: claims, EnableCAE: true})
+	if err == nil && token.Token == "" {
+		err = errors.New("the credential gave an empty one")
+	}
+	return token, err
 }
 
 // GetToken implements azcore.TokenCredential, for the SDK. It asks nobody: the SDK calls it under contexts that do not
