@@ -55,7 +55,7 @@ type Config struct {
 	HTTPClient *http.Client
 
 	// Client is a ready client of the SDK, of storage.NewClient (one of storage.NewGRPCClient is refused), whose endpoint,
-	// credentials and HTTP client are used, redirects that it follows included; the fields here that say the same must be
+	// credentials and HTTP client are used; the fields here that say the same must be
 	// empty, Parallelism, DialTimeout and ResponseHeaderTimeout have no effect, and closing it is its owner's affair. Its
 	// retries are not used, and it makes a copy of each upload, whose sending StallTimeout then limits as a whole. The
 	// package does not see the raw answers then: a Content-Range whose end alone is wrong, an answer without the size that

@@ -78,7 +78,11 @@ func (d *Driver) call(ctx context.Context, x *exchange, run func(ctx context.Con
 	}
 	watched, w := stall.Start(ctx, d.stallAfter)
 	defer w.End()
-	if err := run(d.once(x.with(watched), x), w); err != nil {
+	err := run(d.once(x.with(watched), x), w)
+	if x.again.Load() && !x.enough && (err == nil || !d.seesAnswers) {
+		err = errAgain // whatever has come of the second request, if it was faster than its end
+	}
+	if err != nil {
 		return classify(ctx, w, x, err)
 	}
 	return nil

@@ -5,9 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net/http/httptrace"
-	"slices"
 	"strings"
-	"sync"
+	"sync/atomic"
 
 	"cloud.google.com/go/storage"
 
@@ -75,29 +74,31 @@ func checkReader(reader *storage.Reader, offset, length int64) error {
 }
 
 // once returns a context for an attempt that may send one request. Our transport sees to that; that of a client of the
-// caller's is watched, and the attempt ended when a second request is about to go to a host that has answered.
+// caller's is watched, and the attempt ended when it is about to send another after the store has answered: for the rest of
+// a body, for a page more, or to where a redirect points (J17). A request for a token comes before.
 func (d *Driver) once(ctx context.Context, x *exchange) context.Context {
-	if d.seesAnswers || x.op != opGet && x.op != opList {
+	if d.seesAnswers {
 		return ctx
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
-	var mu sync.Mutex
-	var asked string // the host: that of a token is another one
-	var answered []string
+	var sent, answered atomic.Bool
 	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
-		GetConn: func(host string) {
-			mu.Lock()
-			defer mu.Unlock()
-			asked = host
-			if slices.Contains(answered, host) {
+		GetConn: func(string) {
+			if answered.Load() {
 				x.again.Store(true)
 				cancel(errAgain)
 			}
 		},
+		WroteHeaderField: func(name string, values []string) {
+			// By this the SDK marks what it sends to the store, and nothing else.
+			if strings.EqualFold(name, "X-Goog-Api-Client") && strings.Contains(strings.Join(values, " "), "gccl") {
+				sent.Store(true)
+			}
+		},
 		GotFirstResponseByte: func() {
-			mu.Lock()
-			defer mu.Unlock()
-			answered = append(answered, asked)
+			if sent.Load() {
+				answered.Store(true)
+			}
 		},
 	})
 }

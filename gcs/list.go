@@ -30,7 +30,7 @@ func (d *Driver) List(ctx context.Context, prefix, token string) (page []objects
 			attrs, err := objects.Next()
 			switch {
 			case errors.Is(err, iterator.Done):
-			case err != nil && x.again.Load(): // the page was empty and not the last, and the iterator wanted the next
+			case err != nil && d.wantsMore(x, token, info): // the page was empty and not the last
 			case err != nil:
 				return err
 			case attrs == nil || attrs.Name == "" || attrs.Size < 0:
@@ -47,4 +47,11 @@ func (d *Driver) List(ctx context.Context, prefix, token string) (page []objects
 		return nil, "", err
 	}
 	return page, next, nil
+}
+
+// wantsMore tells whether an iterator has its page and wanted the next. A client of the caller's may want to follow a redirect
+// instead, and then has no page, and no token of one.
+func (d *Driver) wantsMore(x *exchange, token string, info *iterator.PageInfo) bool {
+	x.enough = x.again.Load() && (d.seesAnswers || info.Token != token)
+	return x.enough
 }

@@ -46,14 +46,16 @@ func (d *Driver) bucketExists(ctx context.Context) error {
 
 // askBucket asks whether the bucket exists by the one request that needs no permission beyond those for segments.
 func (d *Driver) askBucket(ctx context.Context) error {
-	return d.call(ctx, &exchange{op: opBucket}, func(ctx context.Context, _ *stall.Watch) error {
+	x := &exchange{op: opBucket}
+	return d.call(ctx, x, func(ctx context.Context, _ *stall.Watch) error {
 		query := &storage.Query{Projection: storage.ProjectionNoACL}
 		if err := query.SetAttrSelection([]string{"Name"}); err != nil {
 			return walstorage.NewError(nil, err)
 		}
 		objects := d.bucket.Objects(ctx, query)
-		objects.PageInfo().MaxSize = 1
-		if _, err := objects.Next(); err != nil && !errors.Is(err, iterator.Done) {
+		info := objects.PageInfo()
+		info.MaxSize = 1
+		if _, err := objects.Next(); err != nil && !errors.Is(err, iterator.Done) && !d.wantsMore(x, "", info) {
 			return err
 		}
 		return nil

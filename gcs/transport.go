@@ -29,6 +29,7 @@ type exchange struct {
 	renew  atomic.Bool  // the token was refused, and another one is worth an attempt
 	status atomic.Int64 // that of the answer, 0 before it: the SDK believes a document that names another
 	broke  error        // what ended the body of a read, for the reader alone
+	enough bool         // the first answer was all that was wanted, for the lister alone
 }
 
 type exchangeKey struct{}
