@@ -35,7 +35,13 @@
 // # Credentials that expire
 //
 // Where the store says that a token or a signature has expired, the credentials are dropped and the request is repeated
-// with new ones, once; a second refusal is walstorage.ErrAccessDenied.
+// with new ones, once; a second refusal is walstorage.ErrAccessDenied. So it is with a session that the store does not know,
+// or not any more.
+//
+// # Redirects
+//
+// No redirect is followed: a signature is good for one host, and an upload is one request. A bucket that is in another
+// region than requests are signed for is an error of no kind, which names both regions and is not retried.
 //
 // # Clocks
 //

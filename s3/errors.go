@@ -109,7 +109,9 @@ func (d *Driver) answered(op operation, generation uint64, code string, answer *
 	if region := d.elsewhere(code, head, answer.Response); region != "" {
 		return walstorage.NewError(nil, fmt.Errorf("s3: the bucket is in the region %q, and requests are for %q: %w", region, d.region, err))
 	}
-	if expiry[code] || head && status == http.StatusBadRequest { // the answer to a HEAD has no code
+	// The answer to a HEAD has no code. A session that is not known, or not any more, can be made anew at any time.
+	if expiry[code] || head && status == http.StatusBadRequest ||
+		isDirectory(d.bucket) && (code == "InvalidToken" || status == http.StatusUnauthorized) {
 		if d.credentials.expired(generation) {
 			return walstorage.NewError(walstorage.ErrUnavailable, err)
 		}
