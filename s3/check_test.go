@@ -3,6 +3,7 @@ package s3_test
 import (
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	fake "github.com/walhop/walhop/internal/fakes/s3"
 	"github.com/walhop/walhop/s3"
 	"github.com/walhop/walhop/walstorage"
+	"github.com/walhop/walhop/walstorage/objectstore"
 )
 
 // An operator checks a bucket in use, over the wire: nothing of what others have there is touched, nothing of the check
@@ -50,14 +52,20 @@ func TestCheckOfABucketInUse(t *testing.T) {
 		}
 	}
 
-	// Given one that flips a bit of what it sends and refuses to delete, then both are told in one error, each with its
-	// rule and what it means, those left are named, and no secret is.
+	// Given one that flips a bit of what it sends and refuses to delete from the second upload on (one that refuses it
+	// from the beginning is called useless), then both are told in one error, each with its rule and what it means, those
+	// left are named, and no secret is.
+	var uploads atomic.Int64
 	server.Fault(func(r fake.Request) fake.Fault {
 		switch r.Op {
+		case "PutObject":
+			uploads.Add(1)
 		case "GetObject":
 			return fake.Fault{Flip: true}
 		case "DeleteObjects":
-			return fake.Fault{Status: 403, Code: "AccessDenied"}
+			if uploads.Load() > 1 {
+				return fake.Fault{Status: 403, Code: "AccessDenied"}
+			}
 		}
 		return fake.Fault{}
 	})
@@ -83,7 +91,8 @@ func TestCheckOfABucketInUse(t *testing.T) {
 	for info, err := range one.ListSegments(t.Context(), walstorage.ListOptions{BrokerID: &broker}) {
 		require.NoError(t, err)
 		if info.ID.BrokerEpoch != 5 {
-			require.ErrorContains(t, failed, info.ID.String())
+			key := drivertest.KeyIn(t, objectstore.Config{Cluster: "production"}, info.ID)
+			require.ErrorContains(t, failed, strings.TrimPrefix(key, "production/"))
 			left = append(left, info.ID)
 		}
 	}
