@@ -170,7 +170,7 @@ func (p *connects) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // What the process behind the proxy is told.
 const (
-	proxyVariable  = "WALHOP_S3_PROXY"
+	proxyVariable  = "WALHOP_S3_THROUGH" // no name of a proxy: those are taken out of the environment
 	bundleVariable = "WALHOP_S3_BUNDLE"
 )
 
