@@ -111,7 +111,7 @@ var faultNetworkCases = []testCase{
 		title: "a server that reads nothing of an upload ends the attempt at its deadline, and the next one succeeds",
 		costs: "Publication is ordered: an upload that waits for ever holds up every partition behind it.",
 		run: func(c *T) {
-			size := 4 << 20 // more than sockets buffer
+			size := 12 << 20 // more than sockets buffer: 4 MiB to send on Linux (tcp_wmem), and less to receive while nobody reads
 			if c.wire.virtual {
 				size = 300_000 // a pipe buffers nothing
 			}
@@ -197,7 +197,7 @@ var faultNetworkCases = []testCase{
 		title: "an answer that comes before the body of the upload was read ends the attempt, with its meaning, and a success that comes so early is none",
 		costs: "A library that goes on sending waits for ever, with the caller's buffer in its hands; one that believes the answer reports what is not stored.",
 		run: func(c *T) {
-			size := 4 << 20 // more than sockets buffer
+			size := 12 << 20 // more than sockets buffer: 4 MiB to send on Linux (tcp_wmem), and less to receive while nobody reads
 			if c.wire.virtual {
 				size = 300_000 // a pipe buffers nothing
 			}

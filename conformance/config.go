@@ -51,7 +51,8 @@ type Config struct {
 	Peer func(tb testing.TB) *exec.Cmd
 
 	// MaxObjectSize is the size in bytes of the largest segment that the suite may store, and the store's own limit:
-	// one byte more must be ErrTooLarge (B12). 0 leaves B12 out and stores up to a little over 1 MiB.
+	// one byte more must be ErrTooLarge (B12). It has to be set where the store takes less than 1 MiB and a byte, and is
+	// at least 16 KiB, which the cases need. 0 leaves B12 out and stores up to a little over 1 MiB.
 	MaxObjectSize int64
 
 	// ListLarge is the number of segments of the long list (E10). Set it above the store's page size. 0 means 1,001.
@@ -101,6 +102,10 @@ const timeoutDefault = time.Minute
 // listLargeDefault is one more than the page size of every store known.
 const listLargeDefault = 1001
 
+// leastObjectSize is the least limit of a store that the suite can show anything of, in bytes: the cases store up to
+// 10,000 where it does not matter how many.
+const leastObjectSize = 16 << 10
+
 // promptly is how soon a call must return once its context has ended or its manager is closed. A correct manager
 // needs well under a millisecond; the bound is for loaded machines.
 const promptly = 5 * time.Second
@@ -112,6 +117,8 @@ func (cfg Config) check() (Config, error) {
 		return cfg, fmt.Errorf("conformance: Config: neither Driver nor Open is set")
 	case cfg.MaxObjectSize < 0:
 		return cfg, fmt.Errorf("conformance: Config.MaxObjectSize is negative: %d", cfg.MaxObjectSize)
+	case cfg.MaxObjectSize > 0 && cfg.MaxObjectSize < leastObjectSize:
+		return cfg, fmt.Errorf("conformance: Config.MaxObjectSize is %d, and the cases need %d at least", cfg.MaxObjectSize, leastObjectSize)
 	case cfg.ListLarge < 0:
 		return cfg, fmt.Errorf("conformance: Config.ListLarge is negative: %d", cfg.ListLarge)
 	case cfg.Timeout < 0:

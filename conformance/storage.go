@@ -510,9 +510,10 @@ func (c *T) waitFor(done <-chan struct{}, situation string) bool {
 	}
 }
 
-// rawKeys returns the keys of everything that a driver lists below prefix.
+// rawKeys returns the keys of everything that a driver lists below prefix, each once: a page may repeat what another had.
 func rawKeys(ctx context.Context, driver objectstore.Driver, prefix string) ([]string, error) {
 	var keys []string
+	seen := make(map[string]bool)
 	token := ""
 	for range 10_000 {
 		page, next, err := driver.List(ctx, prefix, token)
@@ -520,7 +521,10 @@ func rawKeys(ctx context.Context, driver objectstore.Driver, prefix string) ([]s
 			return keys, err
 		}
 		for _, object := range page {
-			keys = append(keys, object.Key)
+			if !seen[object.Key] {
+				seen[object.Key] = true
+				keys = append(keys, object.Key)
+			}
 		}
 		if next == "" {
 			return keys, nil

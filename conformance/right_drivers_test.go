@@ -1,0 +1,78 @@
+package conformance
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/walhop/walhop/walstorage/objectstore"
+	"github.com/walhop/walhop/walstorage/objectstore/memory"
+)
+
+// strictDriver is a right driver of a store that takes few keys in a delete and lists each object twice, as the contract
+// allows (W10). It refuses what the contract does not allow its callers.
+type strictDriver struct {
+	objectstore.Driver
+	limits objectstore.Limits
+	twice  bool
+}
+
+func (d strictDriver) Limits() objectstore.Limits { return d.limits }
+
+func (d strictDriver) Delete(ctx context.Context, keys []string) error {
+	if len(keys) == 0 || d.limits.KeysPerDelete > 0 && len(keys) > d.limits.KeysPerDelete {
+		return fmt.Errorf("a delete of %d keys, of at most %d", len(keys), d.limits.KeysPerDelete)
+	}
+	return d.Driver.Delete(ctx, keys)
+}
+
+func (d strictDriver) Put(ctx context.Context, key string, body *objectstore.Body, crc32c uint32) error {
+	if d.limits.ObjectBytes > 0 && body.Len() > d.limits.ObjectBytes {
+		return errors.New("a body larger than the limit")
+	}
+	return d.Driver.Put(ctx, key, body, crc32c)
+}
+
+func (d strictDriver) List(ctx context.Context, prefix, token string) (page []objectstore.Object, next string, err error) {
+	page, next, err = d.Driver.List(ctx, prefix, token)
+	if d.twice {
+		page = append(page, page...)
+	}
+	return page, next, err
+}
+
+// Whatever a right driver may do passes, and the suite keeps to the limits that a driver names: a store that deletes one
+// object at a time is as right as one that takes a thousand.
+func TestRightDriversPass(t *testing.T) {
+	for name, driver := range map[string]strictDriver{
+		"one key in a delete":        {limits: objectstore.Limits{KeysPerDelete: 1}},
+		"each object listed twice":   {twice: true},
+		"objects of 16 KiB, no more": {limits: objectstore.Limits{ObjectBytes: leastObjectSize}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			store := memory.NewStore()
+			Run(t, Config{
+				Driver: func(testing.TB) objectstore.Driver {
+					d := driver
+					d.Driver = memory.New(memory.Config{Store: store, PageSize: 100})
+					return d
+				},
+				MaxObjectSize: driver.limits.ObjectBytes,
+				ListLarge:     201,
+			})
+			require.Empty(t, store.Keys())
+		})
+	}
+}
+
+// A store that takes less than the cases need is told so before they begin, and not case by case.
+func TestMaxObjectSizeIsEnough(t *testing.T) {
+	cfg := modelConfig(flaws{})
+	cfg.MaxObjectSize = leastObjectSize - 1
+	_, err := cfg.check()
+	require.ErrorContains(t, err, "Config.MaxObjectSize is 16383")
+}
