@@ -3,6 +3,7 @@ package drivertest
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 )
 
@@ -27,7 +28,7 @@ func WithoutAzure() { unset("AZURE_") }
 func unset(prefixes ...string) {
 	for _, setting := range os.Environ() {
 		name, _, _ := strings.Cut(setting, "=")
-		gone := strings.HasSuffix(strings.ToLower(name), "_proxy")
+		gone := slices.Contains([]string{"http_proxy", "https_proxy", "all_proxy", "no_proxy"}, strings.ToLower(name))
 		for _, prefix := range prefixes {
 			gone = gone || strings.HasPrefix(name, prefix)
 		}

@@ -11,7 +11,7 @@ import (
 
 // What a machine says of a cloud and of proxies is gone, and nothing else.
 func TestWithout(t *testing.T) {
-	for _, name := range []string{"AWS_PROFILE", "GOOGLE_CLOUD_PROJECT", "GCE_METADATA_HOST", "STORAGE_EMULATOR_HOST", "AZURE_CLIENT_ID", "HTTPS_PROXY", "http_proxy", "WALHOP_OURS"} {
+	for _, name := range []string{"AWS_PROFILE", "GOOGLE_CLOUD_PROJECT", "GCE_METADATA_HOST", "STORAGE_EMULATOR_HOST", "AZURE_CLIENT_ID", "HTTPS_PROXY", "http_proxy", "WALHOP_OURS_PROXY"} {
 		t.Setenv(name, "the machine's")
 	}
 	for _, name := range []string{"AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE", "AWS_EC2_METADATA_DISABLED", "GOOGLE_APPLICATION_CREDENTIALS"} {
@@ -31,5 +31,5 @@ func TestWithout(t *testing.T) {
 	assert.Equal(t, "the machine's", os.Getenv("AZURE_CLIENT_ID"))
 	drivertest.WithoutAzure()
 	assert.Empty(t, os.Getenv("AZURE_CLIENT_ID"))
-	assert.Equal(t, "the machine's", os.Getenv("WALHOP_OURS"))
+	assert.Equal(t, "the machine's", os.Getenv("WALHOP_OURS_PROXY"))
 }
