@@ -3,8 +3,6 @@ package azure
 import (
 	"encoding/base64"
 	"errors"
-	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -64,7 +62,7 @@ func (t *transport) Do(r *http.Request) (*http.Response, error) {
 		}
 	}
 	watch, _ := r.Context().Value(watchKey{}).(*stall.Watch)
-	answer.Body = &boundedBody{ReadCloser: answer.Body, limit: limit, left: limit, watch: watch}
+	httpstore.Bound(answer, limit, watch)
 	return answer, nil
 }
 
@@ -74,29 +72,6 @@ const (
 	documentBytes = 40 << 20
 	errorBytes    = 64 << 10
 )
-
-// boundedBody is the body of an answer that may have so many bytes, whose every read counts as a movement.
-type boundedBody struct {
-	io.ReadCloser
-	limit, left int64
-	watch       *stall.Watch // nil if nobody watches
-}
-
-// Read implements io.Reader.
-func (b *boundedBody) Read(p []byte) (int, error) {
-	if int64(len(p)) > b.left+1 {
-		p = p[:b.left+1]
-	}
-	n, err := b.ReadCloser.Read(p)
-	if n > 0 && b.watch != nil {
-		b.watch.Moved()
-	}
-	if b.left -= int64(n); b.left < 0 {
-		b.left = 0
-		return n, fmt.Errorf("the answer has more than %d bytes", b.limit)
-	}
-	return n, err
-}
 
 // asideHeader is where a challenge is put aside.
 const asideHeader = "X-Walhop-Www-Authenticate"

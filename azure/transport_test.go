@@ -8,7 +8,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
@@ -19,7 +18,6 @@ import (
 	"github.com/walhop/walhop/azure"
 	"github.com/walhop/walhop/internal/drivertest"
 	"github.com/walhop/walhop/walstorage"
-	"github.com/walhop/walhop/walstorage/objectstore"
 )
 
 // J17, W1, W6, W7: a ready client may follow redirects, as the SDK's own does. What is answered there is not believed,
@@ -85,33 +83,12 @@ func TestRedirectThatAReadyClientFollows(t *testing.T) {
 // W1: an answer that says "created", with all that the store says of a blob, before the body was sent is no success: what was
 // to be stored is not known to who gave it.
 func TestCreatedBeforeTheBodyWasSent(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		_, c := ours.InPipes(t, &handler{func(w http.ResponseWriter, r *http.Request) {
-			if r.ContentLength > 1 {
-				_, _ = io.CopyN(io.Discard, r.Body, 1)
-			}
-			w.Header().Set("ETag", `"x"`)
-			w.Header().Set("x-ms-content-crc64", r.Header.Get("x-ms-content-crc64"))
-			w.WriteHeader(http.StatusCreated)
-		}}, config(""))
-		driver := open(t, c)
-		put := func(data []byte) error {
-			body := objectstore.NewBody(data)
-			defer body.Revoke()
-			return driver.Put(t.Context(), "k", body, drivertest.Checksum(data))
-		}
-		err := put(make([]byte, 1<<20))
-		assert.Equal(t, walstorage.ErrUnavailable, walstorage.KindOf(err), "%v", err)
-		require.ErrorContains(t, err, "before the body was sent")
-		assert.NoError(t, put(nil), "there is nothing to send")
-		time.Sleep(time.Second) // net/http keeps what it closes for half a second, and the bubble waits for no clock
+	drivertest.CreatedEarly(t, ours, config(""), func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("ETag", `"x"`)
+		w.Header().Set("x-ms-content-crc64", r.Header.Get("x-ms-content-crc64"))
+		w.WriteHeader(http.StatusCreated)
 	})
 }
-
-// handler is a server for drivertest.
-type handler struct{ http.HandlerFunc }
-
-func (*handler) Close() {}
 
 // An answer without end ends the attempt when it has more than any that is right, and is not read into memory: an error is
 // judged by its status then, and a document under success is unavailable.
@@ -136,7 +113,7 @@ func TestAnswerWithoutEnd(t *testing.T) {
 				var sent int64
 				c := config("http://fake.invalid")
 				c.HTTPClient = &http.Client{Transport: drivertest.RoundTrip(func(r *http.Request) (*http.Response, error) {
-					endless := &counted{next: "<EnumerationResults>", rest: "<Prefix>" + strings.Repeat("a", 64<<10) + "</Prefix>", sent: &sent}
+					endless := drivertest.Endless("<EnumerationResults>", "<Prefix>"+strings.Repeat("a", 64<<10)+"</Prefix>", &sent)
 					answer := &http.Response{StatusCode: test.status, Header: http.Header{"Etag": {"x"}}, Body: endless, ContentLength: -1, Request: r}
 					if test.status == 0 {
 						answer.StatusCode = status[op]
@@ -163,54 +140,8 @@ func TestAnswerWithoutEnd(t *testing.T) {
 	}
 }
 
-// counted is a body that begins and never ends.
-type counted struct {
-	next, rest string
-	sent       *int64
-}
-
-func (c *counted) Read(p []byte) (int, error) {
-	if c.next == "" {
-		c.next = c.rest
-	}
-	n := copy(p, c.next)
-	c.next = c.next[n:]
-	*c.sent += int64(n)
-	return n, nil
-}
-
-func (*counted) Close() error { return nil }
-
 // J15 (W8): StallTimeout is for an answer in which nothing moves. A list that comes slowly is waited for, one that stops is
 // not.
 func TestSlowList(t *testing.T) {
-	for name, stops := range map[string]bool{"slow": false, "stops": true} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				_, c := ours.InPipes(t, &handler{func(w http.ResponseWriter, r *http.Request) {
-					for i, part := range []string{"<Enumeration", "Results><Bl", "obs/><NextM", "arker/></Enum", "erationResults>"} {
-						_, _ = io.WriteString(w, part)
-						_ = http.NewResponseController(w).Flush()
-						if stops && i == 2 {
-							<-r.Context().Done()
-							return
-						}
-						time.Sleep(4 * time.Second)
-					}
-				}}, config(""))
-				c.StallTimeout = 5 * time.Second
-				began := time.Now()
-
-				_, _, err := open(t, c).List(t.Context(), "", "")
-
-				if stops {
-					assert.Equal(t, walstorage.ErrUnavailable, walstorage.KindOf(err), "%v", err)
-					assert.Equal(t, 13*time.Second, time.Since(began))
-					return
-				}
-				require.NoError(t, err)
-				assert.Equal(t, 20*time.Second, time.Since(began))
-			})
-		})
-	}
+	drivertest.SlowList(t, ours, config(""), [5]string{"<Enumeration", "Results><Bl", "obs/><NextM", "arker/></Enum", "erationResults>"})
 }

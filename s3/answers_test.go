@@ -71,7 +71,7 @@ func TestAnswersOverTheWire(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			for op, call := range operations {
 				synctest.Test(t, func(t *testing.T) {
-					_, c := ours.InPipes(t, &handler{func(w http.ResponseWriter, r *http.Request) {
+					_, c := ours.InPipes(t, drivertest.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 						_, _ = io.Copy(io.Discard, r.Body)
 						conn, _, err := http.NewResponseController(w).Hijack()
 						if err != nil {
@@ -83,7 +83,7 @@ func TestAnswersOverTheWire(t *testing.T) {
 						}
 						_, _ = io.WriteString(conn, text)
 						_ = conn.Close()
-					}}, config(""))
+					}), config(""))
 					ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 					defer cancel()
 

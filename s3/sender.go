@@ -1,7 +1,6 @@
 package s3
 
 import (
-	"fmt"
 	"io"
 	"net/http"
 
@@ -49,11 +48,11 @@ func (s sender) Do(r *http.Request) (*http.Response, error) {
 	if good {
 		limit = documentBytes
 	}
-	bounded := &boundedBody{ReadCloser: answer.Body, limit: limit, left: limit}
+	var watch *stall.Watch
 	if a := attemptOf(r.Context()); a != nil {
-		bounded.watch = a.watch
+		watch = a.watch
 	}
-	answer.Body = bounded
+	httpstore.Bound(answer, limit, watch)
 	return answer, nil
 }
 
@@ -75,26 +74,3 @@ const (
 	documentBytes = 8 << 20
 	errorBytes    = 64 << 10
 )
-
-// boundedBody is the body of an answer that may have so many bytes, whose every read counts as a movement.
-type boundedBody struct {
-	io.ReadCloser
-	limit, left int64
-	watch       *stall.Watch // nil if nobody watches
-}
-
-// Read implements io.Reader.
-func (b *boundedBody) Read(p []byte) (int, error) {
-	if int64(len(p)) > b.left+1 {
-		p = p[:b.left+1]
-	}
-	n, err := b.ReadCloser.Read(p)
-	if n > 0 && b.watch != nil {
-		b.watch.Moved()
-	}
-	if b.left -= int64(n); b.left < 0 {
-		b.left = 0
-		return n, fmt.Errorf("the answer has more than %d bytes", b.limit)
-	}
-	return n, err
-}

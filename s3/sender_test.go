@@ -10,7 +10,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
@@ -103,35 +102,15 @@ func TestRedirect(t *testing.T) {
 func TestCreatedBeforeTheBodyWasSent(t *testing.T) {
 	for name, noChecksum := range map[string]bool{"plain": false, "the body is read twice": true} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				_, c := ours.InPipes(t, &handler{func(w http.ResponseWriter, r *http.Request) {
-					if r.ContentLength > 1 {
-						_, _ = io.CopyN(io.Discard, r.Body, 1)
-					}
-					w.Header().Set("ETag", `"x"`)
-					w.WriteHeader(http.StatusOK)
-				}}, config(""))
-				c.NoChecksum = noChecksum
-				driver := open(t, c)
-				put := func(data []byte) error {
-					body := objectstore.NewBody(data)
-					defer body.Revoke()
-					return driver.Put(t.Context(), "k", body, drivertest.Checksum(data))
-				}
-				err := put(make([]byte, 1<<20))
-				assert.Equal(t, walstorage.ErrUnavailable, walstorage.KindOf(err), "%v", err)
-				require.ErrorContains(t, err, "before the body was sent")
-				assert.NoError(t, put(nil), "there is nothing to send")
-				time.Sleep(time.Second) // net/http keeps what it closes for half a second, and the bubble waits for no clock
+			c := config("")
+			c.NoChecksum = noChecksum
+			drivertest.CreatedEarly(t, ours, c, func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("ETag", `"x"`)
+				w.WriteHeader(http.StatusOK)
 			})
 		})
 	}
 }
-
-// handler is a server for drivertest.
-type handler struct{ http.HandlerFunc }
-
-func (*handler) Close() {}
 
 // An answer without end ends the attempt when it has more than any that is right, and is not read into memory: an error is
 // judged by its status then, and a document under 200 is unavailable.
@@ -154,7 +133,7 @@ func TestAnswerWithoutEnd(t *testing.T) {
 				var sent int64
 				c := config("http://fake.invalid")
 				c.HTTPClient = &http.Client{Transport: drivertest.RoundTrip(func(r *http.Request) (*http.Response, error) {
-					endless := &counted{next: "<ListBucketResult>", rest: "<Prefix>" + strings.Repeat("a", 64<<10) + "</Prefix>", sent: &sent}
+					endless := drivertest.Endless("<ListBucketResult>", "<Prefix>"+strings.Repeat("a", 64<<10)+"</Prefix>", &sent)
 					return &http.Response{StatusCode: test.status, Header: http.Header{}, Body: endless, ContentLength: -1, Request: r}, nil
 				})}
 				ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // in place of the attempt's deadline
@@ -168,24 +147,6 @@ func TestAnswerWithoutEnd(t *testing.T) {
 		})
 	}
 }
-
-// counted is a body that begins and never ends.
-type counted struct {
-	next, rest string
-	sent       *int64
-}
-
-func (c *counted) Read(p []byte) (int, error) {
-	if c.next == "" {
-		c.next = c.rest
-	}
-	n := copy(p, c.next)
-	c.next = c.next[n:]
-	*c.sent += int64(n)
-	return n, nil
-}
-
-func (*counted) Close() error { return nil }
 
 // A page of a thousand keys as long as keys may be, all of whose characters are escaped, is no answer without end.
 func TestLargestPage(t *testing.T) {
@@ -212,35 +173,7 @@ func TestLargestPage(t *testing.T) {
 // J15 (W8): StallTimeout is for an answer in which nothing moves. A list that comes slowly is waited for, one that stops is
 // not.
 func TestSlowList(t *testing.T) {
-	for name, stops := range map[string]bool{"slow": false, "stops": true} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				_, c := ours.InPipes(t, &handler{func(w http.ResponseWriter, r *http.Request) {
-					for i, part := range []string{"<ListBucket", "Result><IsTrun", "cated>false</IsTr", "uncated></ListBu", "cketResult>"} {
-						_, _ = io.WriteString(w, part)
-						_ = http.NewResponseController(w).Flush()
-						if stops && i == 2 {
-							<-r.Context().Done()
-							return
-						}
-						time.Sleep(4 * time.Second)
-					}
-				}}, config(""))
-				c.StallTimeout = 5 * time.Second
-				began := time.Now()
-
-				_, _, err := open(t, c).List(t.Context(), "", "")
-
-				if stops {
-					assert.Equal(t, walstorage.ErrUnavailable, walstorage.KindOf(err), "%v", err)
-					assert.Equal(t, 13*time.Second, time.Since(began))
-					return
-				}
-				require.NoError(t, err)
-				assert.Equal(t, 20*time.Second, time.Since(began))
-			})
-		})
-	}
+	drivertest.SlowList(t, ours, config(""), [5]string{"<ListBucket", "Result><IsTrun", "cated>false</IsTr", "uncated></ListBu", "cketResult>"})
 }
 
 // J17: a bucket that is in another region than requests are for is called so, with both, by whatever answer the store gives,
