@@ -187,8 +187,11 @@ func TestTokensAtOnceWithClose(t *testing.T) {
 		}
 		return fake.Fault{}
 	})
-	for range 10 {
+	c.HTTPClient.Transport.(*http.Transport).MaxIdleConnsPerHost = 64
+	for range 3 {
 		c.AccountKey, c.Credential = "", &credential{}
+		c.Store.BackoffBase, c.Store.BackoffCap = time.Millisecond, time.Millisecond
+		c.Store.ProbeMin, c.Store.ProbeMax = time.Millisecond, time.Millisecond
 		manager, err := azure.New(t.Context(), c)
 		require.NoError(t, err)
 		id := drivertest.Segment(t)
@@ -204,7 +207,7 @@ func TestTokensAtOnceWithClose(t *testing.T) {
 		for i := range 16 {
 			all.Go(func() {
 				for {
-					if made.Add(1) == 50 {
+					if made.Add(1) == 30 {
 						close(amid)
 					}
 					err := calls[i%len(calls)]()
