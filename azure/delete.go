@@ -61,9 +61,11 @@ func (d *Driver) Delete(ctx context.Context, keys []string) error {
 
 // deleteOne is a Delete Blob. A blob that is missing is deleted.
 func (d *Driver) deleteOne(ctx context.Context, key string) error {
-	err := d.call(ctx, opDelete, func(ctx context.Context, _ *attempt) error {
-		_, err := d.client.NewBlobClient(key).Delete(ctx, nil)
-		return err
+	err := d.call(ctx, opDelete, func(ctx context.Context, a *attempt) error {
+		if _, err := d.client.NewBlobClient(key).Delete(ctx, nil); err != nil {
+			return err
+		}
+		return a.saysNothing()
 	})
 	if errors.Is(err, walstorage.ErrSegmentNotFound) {
 		return nil

@@ -1,6 +1,7 @@
 package azure
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"net/http"
@@ -8,6 +9,7 @@ import (
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/container"
 
 	"github.com/walhop/walhop/internal/stall"
@@ -93,6 +95,19 @@ type attempt struct {
 	watch      *stall.Watch
 	answer     *http.Response // the head of what the store has answered, nil if nothing
 	generation uint64         // of the token that it goes with
+}
+
+// saysNothing returns an error for an answer that should have no body and has one: a document about an error may stand there,
+// under the status of success (J16).
+func (a *attempt) saysNothing() error {
+	if a.answer == nil { // a client that does not show its answers
+		return nil
+	}
+	said, err := runtime.Payload(a.answer) // the SDK has read it
+	if err != nil || len(bytes.TrimSpace(said)) > 0 {
+		return walstorage.NewError(walstorage.ErrUnavailable, errors.New("azure: an answer that should have no body has one"))
+	}
+	return nil
 }
 
 // call makes one attempt: run sends the request, and its failure is classified.

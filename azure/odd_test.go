@@ -1,6 +1,7 @@
 package azure_test
 
 import (
+	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -69,4 +70,24 @@ func TestPanicOfTheClient(t *testing.T) {
 	var panicked *objectstore.PanicError
 	require.ErrorAs(t, err, &panicked)
 	assert.Equal(t, "no", panicked.Value)
+}
+
+// J16 (W9, W1): a document under the status of success is no success, of a delete or of an upload, and is tried again.
+func TestDocumentsUnderSuccess(t *testing.T) {
+	const document = "<Error><Code>InternalError</Code><Message>no</Message></Error>"
+	for _, op := range []string{"PutBlob", "DeleteBlob"} {
+		for body, kind := range map[string]error{document: walstorage.ErrUnavailable, "<html>": walstorage.ErrUnavailable, "": nil, "\r\n": nil} {
+			c := config("http://fake.invalid")
+			c.HTTPClient = &http.Client{Transport: drivertest.RoundTrip(func(r *http.Request) (*http.Response, error) {
+				if r.Body != nil {
+					_, _ = io.Copy(io.Discard, r.Body)
+				}
+				status := map[string]int{http.MethodPut: 201, http.MethodDelete: 202}[r.Method]
+				return &http.Response{StatusCode: status, Header: http.Header{"Etag": {"x"}}, Body: io.NopCloser(strings.NewReader(body)), Request: r}, nil
+			})}
+			err := operations[op](t.Context(), open(t, c))
+			assert.Equal(t, kind, walstorage.KindOf(err), "%s with %q: %v", op, body, err)
+			assert.Equal(t, kind == nil, err == nil, "%s with %q: %v", op, body, err)
+		}
+	}
 }

@@ -52,7 +52,7 @@ func (d *Driver) Put(ctx context.Context, key string, body *objectstore.Body, cr
 		case !upload.Whole():
 			return walstorage.NewError(walstorage.ErrUnavailable, errors.New("azure: the answer to an upload came before the body was sent"))
 		}
-		return nil
+		return a.saysNothing()
 	})
 }
 
