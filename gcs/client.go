@@ -80,6 +80,9 @@ func (d *Driver) transport(ctx context.Context, config Config) (*http.Client, er
 	if found == nil {
 		return through, nil
 	}
+	if problem := elsewhere(ctx, config.Endpoint, found); problem != "" {
+		return nil, invalid("Endpoint", "%s", problem)
+	}
 	project, err := found.QuotaProjectID(ctx)
 	switch {
 	case err != nil && ctx.Err() != nil:
@@ -90,6 +93,18 @@ func (d *Driver) transport(ctx context.Context, config Config) (*http.Client, er
 	t.tokens, t.quotaProject = newTokens(found.TokenProvider, look), project
 	d.tokens = t.tokens
 	return through, nil
+}
+
+// elsewhere says whose credentials of a sovereign cloud are about to be sent to Google's own, "" if they are not. Those of a
+// file tell it without a request.
+func elsewhere(ctx context.Context, endpoint string, found *auth.Credentials) string {
+	if endpoint != defaultEndpoint || len(found.JSON()) == 0 {
+		return ""
+	}
+	if domain, err := found.UniverseDomain(ctx); err == nil && domain != "googleapis.com" {
+		return fmt.Sprintf("is not set, and the credentials are of %q: its store may be https://storage.%s", domain, domain)
+	}
+	return ""
 }
 
 // detect looks for the credentials of the environment: what the SDK asks for, without the rest of the cloud.

@@ -24,7 +24,7 @@ func TestCloseInTheMiddleOfEverything(t *testing.T) {
 	var all sync.WaitGroup
 	var mu sync.Mutex
 	stored, closed := map[string]string{}, 0
-	for round := range 40 {
+	for round := range 24 {
 		arrived := make(chan struct{}, 100)
 		server.Fault(func(fake.Request) fake.Fault {
 			select {

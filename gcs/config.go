@@ -22,7 +22,8 @@ type Config struct {
 	Bucket string
 
 	// Endpoint is the URL of an emulator, of a private endpoint or of a sovereign cloud: http or https, a host, no path,
-	// and nothing that has to be kept secret. Default: "https://storage.googleapis.com".
+	// and nothing that has to be kept secret. Default: "https://storage.googleapis.com", which is refused where the
+	// credentials come from a file that names another cloud.
 	Endpoint string
 
 	// Anonymous sends requests without credentials, as emulators behind https and public buckets take them.

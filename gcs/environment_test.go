@@ -143,3 +143,18 @@ func TestSDKDoesNotLogTokens(t *testing.T) {
 		assert.NotContains(t, string(text), "assertion")
 	}
 }
+
+// W11: the credentials of a sovereign cloud are not sent to Google's own because nobody has said where its store is.
+func TestCredentialsOfASovereignCloud(t *testing.T) {
+	text := account(t, func(http.ResponseWriter, *http.Request) { t.Error("a token was asked for") })
+	_, err := gcs.NewDriver(t.Context(), gcs.Config{Bucket: bucket})
+	require.NoError(t, err)
+	text = strings.Replace(text, "{", `{"universe_domain":"cloud.example",`, 1)
+	require.NoError(t, os.WriteFile(os.Getenv("GOOGLE_APPLICATION_CREDENTIALS"), []byte(text), 0o600))
+	_, err = gcs.NewDriver(t.Context(), gcs.Config{Bucket: bucket})
+	assert.Equal(t, walstorage.ErrInvalidArgument, walstorage.KindOf(err))
+	assert.ErrorContains(t, err, "gcs.Config: Endpoint: ")
+	assert.ErrorContains(t, err, "https://storage.cloud.example")
+	_, err = gcs.NewDriver(t.Context(), gcs.Config{Bucket: bucket, Endpoint: "https://storage.cloud.example"})
+	assert.NoError(t, err)
+}
