@@ -84,6 +84,21 @@ func TestTokenThatIsRefusedDuringTheQuestion(t *testing.T) {
 	})
 }
 
+// J22: by a clock that is an hour ahead each token has ended when it comes, and is worth a try all the same.
+func TestTokenThatHasEndedByOurClock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tokens := newTokens(providerFunc(func() (*auth.Token, error) {
+			return &auth.Token{Value: "t", Expiry: time.Now().Add(-time.Second)}, nil
+		}), nil)
+		defer tokens.close()
+		for range 3 {
+			token, err := tokens.token(t.Context())
+			require.NoError(t, err)
+			assert.Equal(t, "t", token.Value)
+		}
+	})
+}
+
 // D1: a token is got without a lock that is held while others wait; once the tokens are closed there is none.
 func TestClosedTokens(t *testing.T) {
 	tokens := newTokens(providerFunc(func() (*auth.Token, error) { return &auth.Token{Value: "t"}, nil }), nil)
