@@ -221,14 +221,14 @@ func TestFirstStart(t *testing.T) {
 	}{
 		"bucket": {func(_ *testing.T, s *settings, _ *fakes3.Server) {
 			s.store = strings.Replace(s.store, "segments", "missing", 1)
-		}, walstorage.ErrBucketNotFound, []string{"s3://missing/demo: cannot create an object: ", "It has to exist"}},
+		}, walstorage.ErrBucketNotFound, []string{"s3://missing/demo: cannot list what is in it: ", "It has to exist"}},
 		"credentials": {func(t *testing.T, _ *settings, _ *fakes3.Server) {
 			t.Setenv("AWS_ACCESS_KEY_ID", "another")
-		}, walstorage.ErrAccessDenied, []string{"cannot create an object: ", "The environment's credentials"}},
+		}, walstorage.ErrAccessDenied, []string{"cannot list what is in it: ", "The environment's credentials"}},
 		"create": {refuses("PutObject"), walstorage.ErrAccessDenied, []string{"s3://segments/demo: cannot create an object: "}},
 		"read":   {refuses("GetObject"), walstorage.ErrAccessDenied, []string{"cannot read it: ", "or may not do this"}},
-		"list":   {refuses("ListObjectsV2"), walstorage.ErrAccessDenied, []string{"cannot list it: "}},
-		"delete": {refuses("DeleteObjects"), walstorage.ErrAccessDenied, []string{"cannot delete it: ", "An object of 25 bytes may be left: 0/0-"}},
+		"list":   {refuses("ListObjectsV2"), walstorage.ErrAccessDenied, []string{"cannot list what is in it: "}},
+		"delete": {refuses("DeleteObjects"), walstorage.ErrAccessDenied, []string{"cannot delete an object: "}},
 		"URL": {func(_ *testing.T, s *settings, _ *fakes3.Server) {
 			s.store = "s3://key:planted-secret@segments"
 		}, walstorage.ErrInvalidArgument, []string{"-store: ", "credentials are no part of a URL"}},
@@ -249,8 +249,26 @@ func TestFirstStart(t *testing.T) {
 			require.NotContains(t, err.Error(), "planted-secret")
 			require.NotContains(t, err.Error(), "endpoint=")
 			require.Empty(t, out.String(), "nothing has begun")
+			require.NotContains(t, err.Error(), "may be left")
+			require.Empty(t, fake.Keys("segments"), "nothing is left")
 		})
 	}
+}
+
+// Where an object that is there cannot be deleted, as in a bucket with a lock, it is named by its key.
+func TestLockedBucket(t *testing.T) {
+	fake, url := s3Store(t)
+	fake.Fault(func(r fakes3.Request) fakes3.Fault {
+		if r.Op == "DeleteObjects" && len(fake.Keys("segments")) > 0 {
+			return fakes3.Fault{Status: 403, Code: "AccessDenied", Message: "locked"}
+		}
+		return fakes3.Fault{}
+	})
+	err := run(t.Context(), &bytes.Buffer{}, small(url))
+	require.ErrorContains(t, err, "cannot delete it: ")
+	left := fake.Keys("segments")
+	require.Len(t, left, 1)
+	require.ErrorContains(t, err, "may be left, below the prefix: "+strings.TrimPrefix(left[0], "demo/"))
 }
 
 // A wrong load is told too.

@@ -20,11 +20,12 @@
 // # What it does to a bucket
 //
 // The bucket has to exist. Each run is a cluster with an id of its own, so all of its objects lie below
-// <prefix>/<id>/, which the first line names, and it reads and deletes nothing else. First it makes a segment, reads, lists
-// and deletes it, so that a wrong name or a missing permission is told before anything else. Then it stores up to 100
-// segments a second and broker, and fetches each twice. At the end, and after an interrupt or an error too, it deletes
-// what it has stored, which takes at most a minute. A second interrupt ends it at once; then what lies there can be
-// deleted by hand.
+// <prefix>/<id>/, which the first line names, and it reads and deletes nothing else. First it lists them, deletes one that
+// is not there, and makes, reads, lists and deletes one, so that a wrong name or a missing permission is told before
+// anything else, and nothing is left where deletes are refused. Then it stores up to 100 segments a second and broker, and
+// fetches each twice. At the end, and after an interrupt or an error too, it deletes what it has stored, which takes at
+// most a minute. A second interrupt ends it at once; then what lies there can be deleted by hand. In a directory, the
+// folders of the run stay, empty.
 //
 // # What counts as an error
 //
@@ -132,7 +133,7 @@ func run(ctx context.Context, out io.Writer, s settings) (err error) {
 		return fmt.Errorf("%s: %w", location, err)
 	}
 	defer func() { err = errors.Join(err, own.Close()) }()
-	if err := probe(ctx, own); err != nil {
+	if err := probe(ctx, own, id); err != nil {
 		return fmt.Errorf("%s: %w", location, err)
 	}
 

@@ -14,9 +14,14 @@ import (
 // probeLimit is how long the first requests may take together. It is shown to the user.
 const probeLimit = 20 * time.Second
 
-// probe makes one segment, reads it, lists it and deletes it: what a broker has to be allowed to. The error says which of
-// these failed and what may be the reason.
-func probe(ctx context.Context, store walstorage.WalStorageManager) error {
+// probe lists, deletes what is not there, makes one segment, reads it, lists it and deletes it: what a broker has to be
+// allowed to, and in an order that leaves nothing in a bucket where deletes are refused. The error says which of these
+// failed and what may be the reason. cluster is that of the store.
+func probe(ctx context.Context, store walstorage.WalStorageManager, cluster string) error {
+	keys, err := walstorage.NewKeys("", cluster)
+	if err != nil {
+		return err
+	}
 	ctx, cancel := context.WithTimeout(ctx, probeLimit)
 	defer cancel()
 	id, err := walstorage.NewSegmentID(0, 0, time.Now(), rand.Reader)
@@ -24,11 +29,27 @@ func probe(ctx context.Context, store walstorage.WalStorageManager) error {
 		return err
 	}
 	content := []byte("a first look at the store")
+	listed := func() (found bool, err error) {
+		for info, err := range store.ListSegments(ctx, walstorage.ListOptions{}) {
+			if err != nil {
+				return false, err
+			}
+			found = found || info.ID == id
+		}
+		return found, nil
+	}
+	made := false // or perhaps made
 	for _, step := range []struct {
 		does string
 		run  func() error
 	}{
-		{"create an object", func() error { return store.UploadSegment(ctx, id, content) }},
+		{"list what is in it", func() error { _, err := listed(); return err }},
+		{"delete an object", func() error { return store.DeleteSegments(ctx, id) }},
+		{"create an object", func() error {
+			err := store.UploadSegment(ctx, id, content)
+			made = !errors.Is(err, walstorage.ErrAccessDenied) && !errors.Is(err, walstorage.ErrBucketNotFound)
+			return err
+		}},
 		{"read it", func() error {
 			got := make([]byte, len(content))
 			if err := store.FetchSegment(ctx, id, 0, got); err != nil {
@@ -40,25 +61,24 @@ func probe(ctx context.Context, store walstorage.WalStorageManager) error {
 			return nil
 		}},
 		{"list it", func() error {
-			for info, err := range store.ListSegments(ctx, walstorage.ListOptions{}) {
-				if err != nil {
-					return err
-				}
-				if info.ID == id {
-					return nil
-				}
+			found, err := listed()
+			if err == nil && !found {
+				return errors.New("the list does not have it")
 			}
-			return errors.New("the list does not have it")
+			return err
 		}},
 		{"delete it", func() error { return store.DeleteSegments(ctx, id) }},
 	} {
 		if err := step.run(); err != nil {
 			err = fmt.Errorf("cannot %s: %w%s", step.does, err, advice(err))
+			if !made {
+				return err
+			}
 			// The object may be there, whatever the error says. That it cannot be deleted either is no news then.
 			after, cancel := context.WithTimeout(context.WithoutCancel(ctx), probeLimit)
 			defer cancel()
 			if left := store.DeleteSegments(after, id); left != nil {
-				err = fmt.Errorf("%w\nAn object of %d bytes may be left: %s", err, len(content), id)
+				err = fmt.Errorf("%w\nAn object of %d bytes may be left, below the prefix: %s", err, len(content), keys.Key(id))
 			}
 			return err
 		}
