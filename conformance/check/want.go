@@ -168,12 +168,15 @@ func (c *checker) race(via func(i int) *handle) {
 	}
 	together(racers, func(i int) { errs[i] = via(i).upload(c.ctx, id, contents[i]) })
 	winner, winners := 0, 0
+	var lost reasons
 	for i, err := range errs {
 		if err == nil {
 			winner = i
 			winners++
-			continue
 		}
+		lost.add(err)
+	}
+	for _, err := range lost {
 		c.wantKind(err, walstorage.ErrSegmentExists, fmt.Sprintf("one of %d creates at once that did not win", racers))
 	}
 	if winners != 1 {
