@@ -82,6 +82,9 @@ func (r *request) do(l *leg, g *gate, call string, timeout time.Duration, run fu
 	var last error
 	for {
 		sent, err := r.attempt(l, g, call, timeout, last, run)
+		if ended := r.ctx.Err(); sent && last != nil && ended != nil && walstorage.KindOf(err) == ended {
+			return r.ended(last) // what the store had said before says more than that this attempt was cut off
+		}
 		if !sent || err == nil || !r.retryable(err) {
 			return err
 		}
