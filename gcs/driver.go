@@ -78,6 +78,7 @@ func (d *Driver) call(ctx context.Context, x *exchange, run func(ctx context.Con
 	}
 	watched, w := stall.Start(ctx, d.stallAfter)
 	defer w.End()
+	x.watch = w
 	err := run(d.once(x.with(watched), x), w)
 	if x.again.Load() && !x.enough && (err == nil || !d.seesAnswers) {
 		err = errAgain // whatever has come of the second request, if it was faster than its end

@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 
 	"github.com/walhop/walhop/internal/httpstore"
+	"github.com/walhop/walhop/internal/stall"
 	"github.com/walhop/walhop/walstorage"
 	"github.com/walhop/walhop/walstorage/objectstore"
 )
@@ -23,6 +24,7 @@ import (
 type exchange struct {
 	op           operation
 	offset, last int64 // the range that a read asks for
+	watch        *stall.Watch
 
 	sent   atomic.Bool  // the one request has gone out
 	again  atomic.Bool  // the SDK wanted a second one
@@ -117,6 +119,7 @@ func (t *transport) send(r *http.Request, x *exchange) (*http.Response, error) {
 	if err := httpstore.RefuseUpgrade(answer); err != nil {
 		return nil, err
 	}
+	answer.Body = httpstore.Watched(answer.Body, x.watch)
 	status := answer.StatusCode
 	x.status.Store(int64(status))
 	found := 200 <= status && status <= 299

@@ -8,16 +8,37 @@ import (
 	"github.com/walhop/walhop/internal/stall"
 )
 
-// Bound lets the body of an answer, which a library reads into memory, have so many bytes: to read more is an error. Every
-// read counts as a movement for the watch, which is nil if nobody watches.
+// Watched is the body of an answer whose every read counts as a movement for the watch. That is nil if nobody watches.
+func Watched(body io.ReadCloser, watch *stall.Watch) io.ReadCloser {
+	if watch == nil {
+		return body
+	}
+	return &watchedBody{body, watch}
+}
+
+type watchedBody struct {
+	io.ReadCloser
+	watch *stall.Watch
+}
+
+// Read implements io.Reader.
+func (b *watchedBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if n > 0 {
+		b.watch.Moved()
+	}
+	return n, err
+}
+
+// Bound lets the body of an answer, which a library reads into memory, have so many bytes: to read more is an error. It is
+// [Watched] too.
 func Bound(answer *http.Response, limit int64, watch *stall.Watch) {
-	answer.Body = &boundedBody{ReadCloser: answer.Body, limit: limit, left: limit, watch: watch}
+	answer.Body = &boundedBody{ReadCloser: Watched(answer.Body, watch), limit: limit, left: limit}
 }
 
 type boundedBody struct {
 	io.ReadCloser
 	limit, left int64
-	watch       *stall.Watch
 }
 
 // Read implements io.Reader.
@@ -26,9 +47,6 @@ func (b *boundedBody) Read(p []byte) (int, error) {
 		p = p[:b.left+1]
 	}
 	n, err := b.ReadCloser.Read(p)
-	if n > 0 && b.watch != nil {
-		b.watch.Moved()
-	}
 	if b.left -= int64(n); b.left < 0 {
 		b.left = 0
 		return n, fmt.Errorf("the answer has more than %d bytes", b.limit)
