@@ -64,10 +64,11 @@ func UntrustedCertificate[F any](t *testing.T, s Subject[F]) {
 	assert.Empty(t, place.Fake.Came())
 }
 
-// ResponseHeaderTimeout proves J13: an answer that does not begin in time ends the attempt of the package's own client.
+// ResponseHeaderTimeout proves J13: an answer that does not begin in time ends the attempt of the package's own client, and
+// that is not the watch's doing.
 func ResponseHeaderTimeout[F any](t *testing.T, s Subject[F]) {
 	place := s.Sockets(t)
-	driver := place.Driver(t, Options{ResponseHeaderTimeout: 20 * time.Millisecond})
+	driver := place.Driver(t, Options{ResponseHeaderTimeout: 20 * time.Millisecond, StallTimeout: time.Hour})
 	place.Fake.Always(s.Get, s.Fault(Fault{Course: faulty.Course{Wait: make(chan struct{})}}))
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
