@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io"
 	"net/http"
 	"net/url"
@@ -151,6 +152,13 @@ type blobFlaws struct {
 	deleteMissingFails bool // a second delete, after a lost answer
 	cutIsFinal         bool // an answer that was cut is an answer
 	badIsRetried       bool // 400
+	fewConnections     bool // keeps two, as net/http does by itself
+	closesClient       bool // Close closes the connections of a client that is the caller's
+	oneAtATime         bool // a request waits for the one before
+	redirectIsMissing  bool // whatever is no success and no failure is not found
+	looksAtClock       bool // and takes what is minutes old for an answer of some cache
+	largeInParts       bool // an upload
+	leavesErrorsOpen   bool // the bodies of answers that are errors
 }
 
 // blobDriver is a driver for blobServer, as a stranger would write it, but for its flaws.
@@ -160,16 +168,25 @@ type blobDriver struct {
 	own    *http.Transport
 	flaws  blobFlaws
 
+	turn     chan struct{} // of oneAtATime; a lock would stop the clock of a bubble
 	mu       sync.Mutex
 	unproven bool // the credentials are new and have not worked yet
 	deleted  map[string]bool
 }
 
 func newBlobDriver(at Endpoint, flaws blobFlaws) *blobDriver {
-	d := &blobDriver{url: at.URL, client: at.Client, flaws: flaws, deleted: map[string]bool{}}
+	d := &blobDriver{url: at.URL, client: at.Client, flaws: flaws, deleted: map[string]bool{}, turn: make(chan struct{}, 1)}
 	if d.client == nil {
 		d.own = &http.Transport{DisableCompression: true, MaxIdleConnsPerHost: 100}
+		if flaws.fewConnections {
+			d.own.MaxIdleConnsPerHost = 0 // which is two
+		}
 		d.client = &http.Client{Transport: d.own}
+	}
+	if flaws.redirectIsMissing {
+		client := *d.client
+		client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+		d.client = &client
 	}
 	return d
 }
@@ -233,12 +250,26 @@ func (d *blobDriver) sendOnce(ctx context.Context, r blobRequest, body io.Reader
 	if d.flaws.extraHeader {
 		request.Header.Set("X-Debug", "1")
 	}
+	if d.flaws.oneAtATime {
+		d.turn <- struct{}{}
+		defer func() { <-d.turn }()
+	}
 	answer, err := d.client.Do(request)
 	if err != nil {
 		return d.lost(ctx, err)
 	}
-	defer func() { _ = answer.Body.Close() }()
+	defer func() {
+		if answer.StatusCode < http.StatusBadRequest || !d.flaws.leavesErrorsOpen {
+			_ = answer.Body.Close()
+		}
+	}()
+	if sent, err := http.ParseTime(answer.Header.Get("Date")); err == nil && d.flaws.looksAtClock && time.Since(sent).Abs() > 5*time.Minute {
+		return walstorage.NewError(walstorage.ErrUnavailable, errors.New("the answer is that of some cache"))
+	}
 	if success := answer.StatusCode == r.want || d.flaws.anySuccess && answer.StatusCode < 300; !success {
+		if d.flaws.leavesErrorsOpen {
+			return d.refused(r.op, answer, nil)
+		}
 		_, err := io.Copy(io.Discard, answer.Body)
 		return d.refused(r.op, answer, err)
 	}
@@ -308,6 +339,8 @@ func (d *blobDriver) refused(op walstorage.Op, answer *http.Response, cut error)
 		if d.expired() {
 			kind = walstorage.ErrUnavailable
 		}
+	case code >= 300 && code < 400 && code != http.StatusNotModified && d.flaws.redirectIsMissing:
+		kind = walstorage.ErrSegmentNotFound
 	case code == http.StatusForbidden:
 		kind = walstorage.ErrAccessDenied
 		if d.flaws.deniedIsMissing {
@@ -340,6 +373,14 @@ func (d *blobDriver) Put(ctx context.Context, key string, body *objectstore.Body
 	}
 	if d.flaws.noCondition {
 		header.Del("If-None-Match")
+	}
+	const large = 512 << 10
+	if d.flaws.largeInParts && body.Len() > large {
+		part := objectstore.NewBody(make([]byte, large))
+		if err := d.Put(ctx, key+".part", part, crc32.Checksum(make([]byte, large), castagnoli)); err != nil {
+			return err
+		}
+		defer func() { _ = d.Delete(ctx, []string{key + ".part"}) }()
 	}
 	err := d.send(ctx, blobRequest{
 		op: walstorage.OpUpload, method: http.MethodPut, address: d.address(key, nil), header: header, size: body.Len(), want: http.StatusCreated,
@@ -481,8 +522,8 @@ func (d *blobDriver) List(ctx context.Context, prefix, token string) (objects []
 func (d *blobDriver) Limits() objectstore.Limits { return objectstore.Limits{KeysPerDelete: 1} }
 
 func (d *blobDriver) Close() error {
-	if d.own != nil {
-		d.own.CloseIdleConnections()
+	if d.own != nil || d.flaws.closesClient {
+		d.client.CloseIdleConnections()
 	}
 	return nil
 }

@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"runtime"
 	"time"
+	"weak"
 
 	"github.com/stretchr/testify/require"
 
@@ -165,6 +167,7 @@ var concurrencyCases = []testCase{
 			c.wantWhole(m, id, data, "after all methods at once")
 		},
 	},
+	historyCase,
 	{
 		id: "L7", priority: 1, rule: "W5",
 		title: "a buffer that is overwritten right after a cancelled upload has returned never shows in the store (mem9-ai/drive9#845)",
@@ -208,8 +211,8 @@ var concurrencyCases = []testCase{
 	},
 	{
 		id: "L10", priority: 1, rule: "W12",
-		title: "hundreds of calls, failed and cancelled ones among them, leave no open files behind",
-		costs: "A broker that uploads a hundred segments a second runs out of file descriptors within the hour.",
+		title: "hundreds of calls, failed and cancelled ones among them, leave no open files, no goroutines and no buffers behind",
+		costs: "A broker that uploads a hundred segments a second runs out of file descriptors or of memory within the hour.",
 		run: func(c *T) {
 			m := c.open()
 			data := c.bytes(500)
@@ -220,10 +223,14 @@ var concurrencyCases = []testCase{
 			}
 			cancelled, cancel := context.WithCancel(c.Context())
 			cancel()
+			running := c.label.count(c.shared)
 			const rounds = 40
+			var buffers []weak.Pointer[byte] // of what was uploaded and fetched
 			for range rounds {
-				own := c.newID()
-				c.upload(m, own, data)
+				own, uploaded, fetched := c.newID(), bytes.Clone(data), make([]byte, len(data))
+				buffers = append(buffers, weak.Make(&uploaded[0]), weak.Make(&fetched[0]))
+				c.upload(m, own, uploaded)
+				require.NoError(c, m.FetchSegment(c.Context(), own, 0, fetched))
 				c.wantWhole(m, own, data, "one of many")
 				c.wantKind(m.UploadSegment(c.Context(), id, data[:100]), walstorage.ErrSegmentExists, "other bytes")
 				c.wantKind(m.FetchSegment(c.Context(), id, 400, make([]byte, 200)), walstorage.ErrInvalidRange, "beyond the end")
@@ -236,8 +243,23 @@ var concurrencyCases = []testCase{
 			if counted {
 				// Other tests of the process may open files meanwhile; a leak of one in each round is more than they do.
 				after, _ := openFiles()
-				require.Less(c, after-before, rounds, "open files after %d rounds of seven calls", rounds)
+				require.Less(c, after-before, rounds, "open files after %d rounds of nine calls", rounds)
 			}
+			// What ends with Close alone grows as long as the broker runs. Connections have some goroutines each, and pools
+			// some buffers: no more than half a round's worth.
+			c.poll(func() bool { return c.label.count(c.shared) < running+rounds/2 },
+				fmt.Sprintf("%d rounds of nine calls have ended, and less than %d goroutines more run than before", rounds, rounds/2))
+			kept := func() (n int) {
+				runtime.GC()
+				for _, buffer := range buffers {
+					if buffer.Value() != nil {
+						n++
+					}
+				}
+				return n
+			}
+			c.poll(func() bool { return kept() < rounds/2 },
+				fmt.Sprintf("%d rounds of nine calls have ended, and less than %d of the buffers that they were given are held", rounds, rounds/2))
 		},
 	},
 	{

@@ -38,11 +38,15 @@ var constructionCases = []testCase{
 			sort.Strings(fields)
 			for _, field := range fields {
 				err := c.storage.cfg.Invalid[field]()
+				kind := walstorage.KindOf(err)
 				switch {
 				case err == nil:
 					c.Errorf("a configuration with a wrong %s is accepted", field)
 				case !strings.Contains(err.Error(), field):
 					c.Errorf("the error for a wrong %s does not name the field: %v", field, err)
+				case kind == walstorage.ErrUnavailable || kind == walstorage.ErrAccessDenied || kind == walstorage.ErrBucketNotFound:
+					// What only a store can say: the field was not looked at before it was asked.
+					c.Errorf("a wrong %s is reported as %q: %v", field, kind, err)
 				}
 			}
 		},

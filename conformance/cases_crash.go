@@ -341,44 +341,7 @@ var crashCases = []testCase{
 		title: "ESTALE at each call of a fetch, a stat and a list is tried again or is ErrUnavailable, never a missing segment",
 		costs: "A network file system that has lost a handle makes followers believe that a segment is gone.",
 		run: func(c *T) {
-			id, data := c.segmentAt(0), c.bytes(1000)
-			for name, look := range map[string]func(h *handle) error{
-				"a fetch": func(h *handle) error {
-					dst := make([]byte, len(data))
-					err := h.FetchSegment(c.Context(), id, 0, dst)
-					if err == nil {
-						c.wantBytes(data, dst, "a fetch in which a call failed")
-					}
-					return err
-				},
-				"a stat": func(h *handle) error {
-					info, err := h.StatSegment(c.Context(), id)
-					if err == nil {
-						require.EqualValues(c, len(data), info.Size, "a stat in which a call failed")
-					}
-					return err
-				},
-				"a list": func(h *handle) error {
-					found, err := c.list(h, walstorage.ListOptions{})
-					if err == nil {
-						require.Len(c, found, 1, "a list in which a call failed, and that ends without an error")
-					}
-					return err
-				},
-			} {
-				c.set(scenes[0], id, data, c.once(), func(fsys *CrashFS, h *handle) {
-					calls := c.callsOf(fsys, func() { require.NoError(c, look(h), name) })
-					for _, at := range calls {
-						if at.Op == "close" {
-							continue // nothing was written
-						}
-						failAt(fsys, at, CrashFault{Err: syscall.ESTALE}, false)
-						if err := look(h); err != nil {
-							c.wantErrno(err, syscall.ESTALE, []error{walstorage.ErrUnavailable}, fmt.Sprintf("%s in which %q fails", name, at))
-						}
-					}
-				})
-			}
+			c.looksFail([]syscall.Errno{syscall.ESTALE}, walstorage.ErrUnavailable)
 		},
 	},
 	{
@@ -404,6 +367,75 @@ var crashCases = []testCase{
 					fsys.Fault(nil)
 					c.wantKind(h.UploadSegment(c.Context(), id, c.bytes(2000)), walstorage.ErrSegmentExists, situation+"; other bytes")
 				})
+			}
+		},
+	},
+	{
+		id: "N14", priority: 2, rule: "W7",
+		title: "EACCES and EPERM at each call of an upload, a fetch, a stat, a list and a delete: ErrAccessDenied, never a missing segment",
+		costs: "A directory of another owner looks empty: every follower falls back across zones for good, and a sweeper finds nothing to delete.",
+		run: func(c *T) {
+			denied := []syscall.Errno{syscall.EACCES, syscall.EPERM}
+			c.looksFail(denied, walstorage.ErrAccessDenied)
+			old, data := c.segmentAt(0), c.bytes(1000)
+			for name, change := range map[string]func(h *handle, id walstorage.SegmentID) error{
+				"an upload": func(h *handle, id walstorage.SegmentID) error { return h.UploadSegment(c.Context(), id, data) },
+				"a delete":  func(h *handle, _ walstorage.SegmentID) error { return h.DeleteSegments(c.Context(), old) },
+			} {
+				id := c.segmentAt(1)
+				var calls []CrashCall
+				c.set(scenes[1], old, data, c.once(), func(fsys *CrashFS, h *handle) {
+					calls = c.callsOf(fsys, func() { require.NoError(c, change(h, id), name) })
+				})
+				for _, at := range calls {
+					for _, errno := range denied {
+						situation := fmt.Sprintf("%s in which %q fails with %q", name, at, errno)
+						c.set(scenes[1], old, data, c.once(), func(fsys *CrashFS, h *handle) {
+							failAt(fsys, at, CrashFault{Err: errno}, false)
+							err := change(h, id)
+							fsys.Fault(nil)
+							if err != nil {
+								c.wantErrno(err, errno, []error{walstorage.ErrAccessDenied}, situation)
+							}
+							if there := c.wantWholeOrMissing(h, id, data, situation); err == nil && name == "an upload" {
+								require.True(c, there, "%s: the upload is acknowledged and the segment is not there", situation)
+							}
+							if there := c.wantWholeOrMissing(h, old, data, situation); err == nil && name == "a delete" {
+								require.False(c, there, "%s: the delete is acknowledged and the segment is there", situation)
+							}
+						})
+					}
+				}
+			}
+		},
+	},
+	{
+		id: "N15", priority: 2, rule: "W2",
+		title: "a file system without hard links is refused, on opening or by each upload, or creates are atomic there in another way",
+		costs: "A store that renames instead replaces what another broker has written.",
+		run: func(c *T) {
+			for _, errno := range []syscall.Errno{syscall.EPERM, syscall.ENOSYS, syscall.ENOTSUP} {
+				situation := fmt.Sprintf("a file system in which every link fails with %q", errno)
+				fsys := NewCrashFS()
+				fsys.Fault(func(call CrashCall) CrashFault {
+					if call.Op == "link" {
+						return CrashFault{Err: errno}
+					}
+					return CrashFault{}
+				})
+				h, err := c.tryOn(fsys, c.once())
+				if err != nil {
+					continue
+				}
+				id, data := c.segmentAt(0), c.bytes(100)
+				if err := h.UploadSegment(c.Context(), id, data); err == nil {
+					c.wantDurable(fsys, id, data, situation)
+					c.wantKind(h.UploadSegment(c.Context(), id, c.bytes(100)), walstorage.ErrSegmentExists, situation+": other bytes")
+					c.wantWhole(h, id, data, situation+", after other bytes were refused")
+				} else {
+					c.wantMissing(h, id, situation+", after an upload that failed")
+				}
+				require.NoError(c, h.Close(), situation)
 			}
 		},
 	},
@@ -594,5 +626,50 @@ func (c *T) wantNoneRemoved(upload []CrashCall, op string, sweep []CrashCall, pr
 		}) {
 			c.Errorf("%s: %s", problem, call.Name)
 		}
+	}
+}
+
+// looksFail lets each call of a fetch, a stat and a list fail in turn: the look is tried again and right, or its error is of
+// the kind given.
+func (c *T) looksFail(errnos []syscall.Errno, kind error) {
+	id, data := c.segmentAt(0), c.bytes(1000)
+	for name, look := range map[string]func(h *handle) error{
+		"a fetch": func(h *handle) error {
+			dst := make([]byte, len(data))
+			err := h.FetchSegment(c.Context(), id, 0, dst)
+			if err == nil {
+				c.wantBytes(data, dst, "a fetch in which a call failed")
+			}
+			return err
+		},
+		"a stat": func(h *handle) error {
+			info, err := h.StatSegment(c.Context(), id)
+			if err == nil {
+				require.EqualValues(c, len(data), info.Size, "a stat in which a call failed")
+			}
+			return err
+		},
+		"a list": func(h *handle) error {
+			found, err := c.list(h, walstorage.ListOptions{})
+			if err == nil {
+				require.Len(c, found, 1, "a list in which a call failed, and that ends without an error")
+			}
+			return err
+		},
+	} {
+		c.set(scenes[0], id, data, c.once(), func(fsys *CrashFS, h *handle) {
+			calls := c.callsOf(fsys, func() { require.NoError(c, look(h), name) })
+			for _, at := range calls {
+				if at.Op == "close" {
+					continue // nothing was written
+				}
+				for _, errno := range errnos {
+					failAt(fsys, at, CrashFault{Err: errno}, false)
+					if err := look(h); err != nil {
+						c.wantErrno(err, errno, []error{kind}, fmt.Sprintf("%s in which %q fails", name, at))
+					}
+				}
+			}
+		})
 	}
 }

@@ -5,13 +5,32 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/walhop/walhop/walstorage"
 	"github.com/walhop/walhop/walstorage/objectstore"
 )
+
+// largeSize is where a library may begin to send an object in another way, and hugeSize where all do that do: in parts of
+// 5, 8 or 16 MiB.
+const largeSize, hugeSize = 100_000, 17 << 20
+
+// createSizes are sizes of segments that stores may create in different ways, each with a condition of its own.
+func (c *T) createSizes() []int {
+	return slices.Compact([]int{c.size(2000), c.size(largeSize), c.size(hugeSize)})
+}
+
+// existsOrTooLarge is what an upload of so many bytes over another segment gets.
+func (c *T) existsOrTooLarge(size int) error {
+	if limit := c.storage.cfg.MaxObjectSize; limit > 0 && int64(size) > limit {
+		return walstorage.ErrTooLarge
+	}
+	return walstorage.ErrSegmentExists
+}
 
 // Group C: a segment is created once. This is the centre of a log: everything else can be repeated.
 var createCases = []testCase{
@@ -20,20 +39,29 @@ var createCases = []testCase{
 		title: "a second create with other bytes is ErrSegmentExists and leaves the bytes, the size and the time alone",
 		run: func(c *T) {
 			m, other := c.open(), c.open()
-			data := c.bytes(2000)
-			id := c.uploadNew(m, data)
-			before, err := m.StatSegment(c.Context(), id)
-			require.NoError(c, err)
-			for _, again := range []*handle{m, other} {
-				for _, size := range []int{0, 1, 1999, 2001} {
-					c.wantKind(again.UploadSegment(c.Context(), id, c.bytes(size)), walstorage.ErrSegmentExists,
-						fmt.Sprintf("%d other bytes over a segment of 2000", size))
+			for _, size := range c.createSizes() {
+				data := c.bytes(size)
+				id := c.uploadNew(m, data)
+				before, err := m.StatSegment(c.Context(), id)
+				require.NoError(c, err)
+				changed := bytes.Clone(data)
+				changed[size-1] ^= 1
+				others, writers := [][]byte{nil, data[:1], data[1:], changed, c.bytes(size + 1)}, []*handle{m, other}
+				if size > largeSize { // once is enough of what takes long
+					others, writers = [][]byte{changed}, []*handle{other}
 				}
+				for _, again := range writers {
+					for _, bytes := range others {
+						c.wantKind(again.UploadSegment(c.Context(), id, bytes), c.existsOrTooLarge(len(bytes)),
+							fmt.Sprintf("%d other bytes over a segment of %d", len(bytes), size))
+					}
+				}
+				c.wantWhole(other, id, data, "after refused creates")
+				after, err := other.StatSegment(c.Context(), id)
+				require.NoError(c, err)
+				require.True(c, before.Stored.Equal(after.Stored), "the time of storing was %v and is %v after refused creates", before.Stored, after.Stored)
+				require.NoError(c, m.DeleteSegments(c.Context(), id))
 			}
-			c.wantWhole(m, id, data, "after refused creates")
-			after, err := other.StatSegment(c.Context(), id)
-			require.NoError(c, err)
-			require.True(c, before.Stored.Equal(after.Stored), "the time of storing was %v and is %v after refused creates", before.Stored, after.Stored)
 		},
 	},
 	{
@@ -41,7 +69,7 @@ var createCases = []testCase{
 		title: "of many creates at once on one handle exactly one wins, and its bytes are stored",
 		run: func(c *T) {
 			m := c.open()
-			c.race(12, 16, func(int) *handle { return m })
+			c.race(12, 60, 16, func(int) *handle { return m })
 		},
 	},
 	{
@@ -49,7 +77,7 @@ var createCases = []testCase{
 		title: "of many creates at once on several handles exactly one wins, and its bytes are stored",
 		run: func(c *T) {
 			handles := []*handle{c.open(), c.open(), c.open(), c.open()}
-			c.race(12, 16, func(i int) *handle { return handles[i%len(handles)] })
+			c.race(12, 60, 16, func(i int) *handle { return handles[i%len(handles)] })
 		},
 	},
 	{
@@ -58,7 +86,7 @@ var createCases = []testCase{
 		costs: "A lock within one process keeps its own brokers apart and no others: two machines both believe that they wrote the segment.",
 		run: func(c *T) {
 			handles := []*handle{c.open(), c.peer(), c.peer()}
-			c.race(60, 6, func(i int) *handle { return handles[i%len(handles)] })
+			c.race(60, 300, 6, func(i int) *handle { return handles[i%len(handles)] })
 		},
 	},
 	{
@@ -69,17 +97,30 @@ var createCases = []testCase{
 			for round := range 20 {
 				data, id := c.bytes(1000), c.newID()
 				c.upload(one, id, data)
+				created := data
+				if round%2 == 1 {
+					created = c.bytes(1000)
+				}
 				var createErr, deleteErr error
 				c.together(2, func(i int) {
-					if i == 0 {
-						createErr = one.UploadSegment(c.Context(), id, data)
+					if (i+round/2)%2 == 0 { // of two goroutines that are let go at once one tends to be the first
+						createErr = one.UploadSegment(c.Context(), id, created)
 					} else {
 						deleteErr = two.DeleteSegments(c.Context(), id)
 					}
 				})
-				require.NoError(c, createErr, "round %d: the same bytes again, beside a delete", round)
-				require.NoError(c, deleteErr, "round %d: a delete beside a create", round)
-				c.wantWholeOrMissing(one, id, data, fmt.Sprintf("round %d", round))
+				situation := fmt.Sprintf("round %d", round)
+				require.NoError(c, deleteErr, "%s: a delete beside a create", situation)
+				switch {
+				case round%2 == 0:
+					require.NoError(c, createErr, "%s: the same bytes again, beside a delete", situation)
+					c.wantWholeOrMissing(one, id, data, situation)
+				case createErr == nil: // so the delete came first
+					c.wantWhole(two, id, created, situation+": other bytes, created behind the delete")
+				default:
+					c.wantKind(createErr, walstorage.ErrSegmentExists, situation+": other bytes, before the delete")
+					c.wantMissing(one, id, situation+": other bytes were refused, so the delete came behind them")
+				}
 			}
 		},
 	},
@@ -313,27 +354,41 @@ var createCases = []testCase{
 		id: "C17", priority: 1, rule: "W2",
 		title: "a segment can be created again after it was deleted, with other bytes too",
 		run: func(c *T) {
-			m := c.open()
+			m, other := c.open(), c.open()
 			id := c.newID()
 			for round := range 5 {
-				data := c.bytes(100 * (round + 1))
+				// Of one size in two rounds each, so that a size tells nothing.
+				data := c.bytes(100 * (round/2 + 1))
 				c.upload(m, id, data)
 				c.wantWhole(m, id, data, fmt.Sprintf("round %d", round))
+				c.wantWhole(other, id, data, fmt.Sprintf("round %d, on another handle", round))
 				require.NoError(c, m.DeleteSegments(c.Context(), id))
 				c.wantMissing(m, id, fmt.Sprintf("round %d, deleted", round))
+				c.wantMissing(other, id, fmt.Sprintf("round %d, deleted on another handle", round))
 			}
 		},
 	},
 }
 
-// race lets n callers create one segment with different bytes at once, rounds times, on the handles that pick names,
-// and checks that exactly one wins and that the winner's bytes are stored.
-func (c *T) race(rounds, n int, pick func(i int) *handle) {
-	for round := range rounds {
+// raceTime is how long a race goes on beyond its least number of rounds. What is not atomic by a hair fails one round of
+// twenty, or of hundreds, and a fast store makes hundreds in that time.
+const raceTime = 200 * time.Millisecond
+
+// race lets n callers create one segment with different bytes at once, on the handles that pick names, and checks that
+// exactly one wins and that the winner's bytes are stored. It makes at least the number of rounds given, and up to most.
+func (c *T) race(least, most, n int, pick func(i int) *handle) {
+	began := time.Now()
+	if c.brief {
+		most = least
+	}
+	for round := 0; round < least || round < most && time.Since(began) < raceTime; round++ {
 		id := c.newID()
 		contents := make([][]byte, n)
 		for i := range contents {
 			size := 1000 // half of them of one size: a comparison of sizes must not be enough
+			if round%6 == 5 {
+				size = c.size(largeSize) - n // stores may create what is larger in another way
+			}
 			if i%2 == 1 {
 				size += i
 			}

@@ -93,6 +93,9 @@ var deleteCases = []testCase{
 				c.wantListed(m, walstorage.ListOptions{}, append(slices.Clone(ids), twin), "after a delete")
 			}
 			c.wantWhole(m, twin, []byte("twin"), "after its twin of another epoch was deleted")
+			if c.storage.cfg.Driver != nil {
+				c.neighbours(m)
+			}
 		},
 	},
 	{
@@ -162,6 +165,36 @@ var deleteCases = []testCase{
 		},
 	},
 	{
+		id: "F8", priority: 2, rule: "W6",
+		title: "a delete beside a fetch: the fetch has the whole segment, or finds none",
+		costs: "A follower that is late reads the segment while the sweeper takes it away, and takes what is left in its buffer for records.",
+		run: func(c *T) {
+			reader, deleter := c.open(), c.open()
+			size := c.size(256 << 10)
+			for round := range 20 {
+				data := c.bytes(size)
+				id, dst := c.uploadNew(deleter, data), make([]byte, size)
+				reused(dst) // as if it had been filled before
+				var fetchErr, deleteErr error
+				c.together(2, func(i int) {
+					if i == 0 {
+						fetchErr = reader.FetchSegment(c.Context(), id, 0, dst)
+						return
+					}
+					<-time.After(time.Duration(round) * 20 * time.Microsecond)
+					deleteErr = deleter.DeleteSegments(c.Context(), id)
+				})
+				situation := fmt.Sprintf("round %d, a fetch beside a delete", round)
+				require.NoError(c, deleteErr, situation)
+				if fetchErr == nil {
+					c.wantBytes(data, dst, situation)
+				} else {
+					c.wantKind(fetchErr, walstorage.ErrSegmentNotFound, situation)
+				}
+			}
+		},
+	},
+	{
 		id: "F9", priority: 1, rule: "W3",
 		title: "an upload beside deletes in the same minute never fails, across processes where the configuration has a peer",
 		costs: "A store that removes an empty folder while an upload is about to use it fails the upload, or loses it.",
@@ -179,7 +212,7 @@ var deleteCases = []testCase{
 				c.upload(uploader, gone, []byte("gone"))
 				var uploadErr, deleteErr error
 				c.together(2, func(i int) {
-					if i == 0 {
+					if (i+round)%2 == 0 { // of two goroutines that are let go at once one tends to be the first
 						uploadErr = uploader.UploadSegment(c.Context(), id, data)
 					} else {
 						deleteErr = deleter.DeleteSegments(c.Context(), gone)
@@ -266,6 +299,26 @@ var deleteCases = []testCase{
 			c.wantListed(m, walstorage.ListOptions{}, refused, "after a delete of thirty of which three were refused")
 		},
 	},
+}
+
+// neighbours is F4 for an object whose name begins with that of a segment: neither may pass for the other.
+func (c *T) neighbours(m *handle) {
+	driver := c.driver()
+	data, beside := c.bytes(500), c.bytes(600)
+	id := c.newID()
+	key := c.key(id)
+	neighbour := key + "0"
+	require.NoError(c, put(c.Context(), driver, neighbour, beside), "storing an object whose name begins with that of a segment")
+	c.wantMissing(m, id, "beside an object whose name begins with its own")
+	require.NoError(c, m.DeleteSegments(c.Context(), id), "deleting a missing segment, beside an object whose name begins with its own")
+	c.upload(m, id, data)
+	c.wantWhole(m, id, data, "beside an object whose name begins with its own")
+	require.NoError(c, m.DeleteSegments(c.Context(), id))
+	c.wantMissing(m, id, "deleted, beside an object whose name begins with its own")
+	dst := make([]byte, len(beside))
+	require.NoError(c, driver.Get(c.Context(), neighbour, 0, dst), "an object whose name begins with that of a deleted segment")
+	c.wantBytes(beside, dst, "an object whose name begins with that of a deleted segment")
+	require.NoError(c, driver.Delete(c.Context(), []string{neighbour}))
 }
 
 // wantDeleteError checks that err is a *DeleteError that names exactly the ids given, each with a cause.

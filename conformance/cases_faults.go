@@ -15,7 +15,7 @@ import (
 )
 
 // faultCases are the cases of RunFaults, in the order in which they run.
-var faultCases = inOrder(slices.Concat(faultCreateCases, faultReadCases, faultListCases, faultRetryCases, faultNetworkCases, faultIntegrityCases))
+var faultCases = inOrder(slices.Concat(faultCreateCases, faultReadCases, faultListCases, faultRetryCases, faultNetworkCases, faultConnectionCases, faultIntegrityCases))
 
 // inOrder sorts cases by group and number.
 func inOrder(cases []testCase) []testCase {
@@ -54,8 +54,13 @@ func (c *T) meetsOnce(m *handle, op walstorage.Op, fault faultproxy.Fault, more 
 	}
 	call := c.call(op)
 	c.onWire(op, fault)
+	began := time.Now()
 	if err := call.run(c.Context(), m); err != nil {
 		c.Fatalf("%s: %s: %v", situation, op, err)
+	}
+	// Nothing stalls here, and pauses between attempts are short.
+	if took := time.Since(began); took > c.prompt {
+		c.Errorf("%s: %s took %v", situation, op, took)
 	}
 	if more > 0 {
 		c.wantRequests(op, usual+more, situation)

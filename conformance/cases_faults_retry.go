@@ -224,7 +224,11 @@ var faultRetryCases = []testCase{
 			for _, most := range []int{1, 3} {
 				m := c.openFaults(attempts(most))
 				for _, op := range everyOp {
-					for _, answer := range []FaultAnswer{c.wire.cfg.Answers.Throttled, c.wire.cfg.Answers.Internal, {Status: http.StatusTooManyRequests}} {
+					answers := []FaultAnswer{c.wire.cfg.Answers.Throttled, c.wire.cfg.Answers.Internal, {Status: http.StatusTooManyRequests}}
+					if op == walstorage.OpUpload {
+						answers = append(answers, FaultAnswer{Status: http.StatusRequestTimeout}, FaultAnswer{Status: http.StatusBadGateway}, FaultAnswer{Status: http.StatusGatewayTimeout})
+					}
+					for _, answer := range answers {
 						situation := fmt.Sprintf("%s always answered with %d, and %d attempts allowed", op, answer.Status, most)
 						c.meetsAlways(m, op, answering(answer), situation)
 						c.wantRequests(op, most, situation)
@@ -238,6 +242,9 @@ var faultRetryCases = []testCase{
 			lasts := 200 * time.Millisecond
 			if c.wire.virtual {
 				lasts = 5 * time.Second
+				if c.brief {
+					lasts = time.Second
+				}
 			}
 			m := c.openFaults(func(store *objectstore.Config) {
 				store.MaxRetryTime, store.BackoffBase, store.BackoffCap = lasts, 20*time.Millisecond, 40*time.Millisecond
@@ -284,7 +291,7 @@ var faultRetryCases = []testCase{
 	},
 	{
 		id: "J24", priority: 1, rule: "W4",
-		title: "the wire form, over TLS: HTTP/1.1, an upload is one request with one plain body, and no header is there that is not allowed",
+		title: "the wire form, over TLS: HTTP/1.1, an upload of any size is one request with one plain body, and no header is there that is not allowed",
 		costs: "Stores that are not Amazon's keep the framing of a chunked upload as bytes of the object, or refuse what they do not know.",
 		run:   wireForm,
 	},
@@ -334,12 +341,10 @@ func wireForm(c *T) {
 		proxy.Script(nil)
 		require.NoError(c, call.run(c.Context(), m), "%s over TLS", op)
 		call.settled(fmt.Sprintf("after %s over TLS", op))
-		n := 0
 		for _, r := range proxy.Requests() {
 			if r.Operation != string(op) {
 				continue
 			}
-			n++
 			require.Equal(c, "HTTP/1.1", r.Proto, "%s: over HTTP/2 all requests share one connection and its loss", op)
 			require.Empty(c, r.Trailer, "%s has a trailer", op)
 			require.NotContains(c, r.Header.Get("Content-Encoding"), "aws-chunked", op)
@@ -358,21 +363,36 @@ func wireForm(c *T) {
 				}
 			}
 		}
-		if op != walstorage.OpUpload {
+		if op == walstorage.OpUpload {
+			c.wantOneBody(proxy, faultCallSize)
+		}
+	}
+	size := hugeSize
+	if c.brief {
+		size = 1 << 20
+	}
+	proxy.Script(nil)
+	id, data := c.newID(), c.bytes(size)
+	require.NoError(c, m.UploadSegment(c.Context(), id, data), "an upload of %d bytes over TLS", size)
+	c.wantOneBody(proxy, size)
+	proxy.Script(nil) // lets go of the record
+	require.NoError(c, m.DeleteSegments(c.Context(), id))
+}
+
+// wantOneBody checks that an upload came as one request with one plain body of the size given.
+func (c *T) wantOneBody(proxy *faultproxy.Proxy, size int) {
+	require.Equal(c, 1, proxy.Count(string(walstorage.OpUpload)), "requests for one upload of %d bytes", size)
+	for _, r := range proxy.Requests() {
+		if r.Operation != string(walstorage.OpUpload) {
 			continue
 		}
-		require.Equal(c, 1, n, "requests for one upload")
-		for _, r := range proxy.Requests() {
-			if r.Operation == string(op) && c.wire.cfg.Content == nil {
-				require.Empty(c, r.TransferEncoding, "the body of an upload is chunked")
-				require.Equal(c, int64(faultCallSize), r.ContentLength, "the length of the body of an upload")
-			}
-			if r.Operation == string(op) {
-				content, err := c.wire.content(r)
-				require.NoError(c, err, "FaultsConfig.Content")
-				require.Len(c, content, faultCallSize, "the segment in the body of an upload")
-			}
+		if c.wire.cfg.Content == nil {
+			require.Empty(c, r.TransferEncoding, "the body of an upload of %d bytes is chunked", size)
+			require.Equal(c, int64(size), r.ContentLength, "the length of the body of an upload of %d bytes", size)
 		}
+		content, err := c.wire.content(r)
+		require.NoError(c, err, "FaultsConfig.Content")
+		require.Len(c, content, size, "the segment in the body of an upload")
 	}
 }
 

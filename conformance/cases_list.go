@@ -77,10 +77,13 @@ var listCases = []testCase{
 				sizes[id] = int64(size)
 			}
 			end := time.Now()
-			for id, infos := range c.wantListed(m, walstorage.ListOptions{}, ids, "four sizes") {
+			listed := c.wantListed(m, walstorage.ListOptions{}, ids, "four sizes")
+			again := c.wantListed(c.open(), walstorage.ListOptions{}, ids, "four sizes, on another handle")
+			for id, infos := range listed {
 				stat, err := m.StatSegment(c.Context(), id)
 				require.NoError(c, err)
 				for _, info := range infos {
+					require.True(c, info.Stored.Equal(again[id][0].Stored), "the time of storing is %v in one list and %v in the next", info.Stored, again[id][0].Stored)
 					require.Equal(c, sizes[id], info.Size, "size told by the list")
 					require.Equal(c, stat.Stored.IsZero(), info.Stored.IsZero(), "StatSegment tells %v, the list %v", stat.Stored, info.Stored)
 					if !info.Stored.IsZero() {
@@ -139,13 +142,17 @@ var listCases = []testCase{
 	},
 	{
 		id: "E10", priority: 1, rule: "W10",
-		title: "a list longer than a page of the store is complete",
+		title: "a list of several pages of the store is complete, also where it ends with a page, or one segment before or after",
 		run: func(c *T) {
 			ids := c.storeMany(c.storage.cfg.ListLarge)
 			m := c.open()
-			c.wantListed(m, walstorage.ListOptions{}, ids, "a long list")
 			broker := int32(1)
-			c.wantListed(m, walstorage.ListOptions{BrokerID: &broker}, ids, "a long list of one broker")
+			for len(ids) > max(c.storage.cfg.ListLarge-3, 0) {
+				c.wantListed(m, walstorage.ListOptions{}, ids, "a long list")
+				c.wantListed(m, walstorage.ListOptions{BrokerID: &broker}, ids, "a long list of one broker")
+				require.NoError(c, m.DeleteSegments(c.Context(), ids[0]))
+				ids = ids[1:]
+			}
 		},
 	},
 	{
@@ -153,22 +160,30 @@ var listCases = []testCase{
 		title: "segments stored and deleted during a list do not keep the others out of it",
 		run: func(c *T) {
 			m, other := c.open(), c.open()
-			stays, goes := c.storeMany(100), c.storeMany(50)
-			found := make(map[walstorage.SegmentID]bool)
+			// More than a page stays. What goes are segments that the list has yielded already, so that its later pages hold
+			// fewer before them, others that come before and behind, and new ones come.
+			const some = 20
+			all := c.storeMany(c.storage.cfg.ListLarge + 3*some)
+			found, gone := make(map[walstorage.SegmentID]bool), make(map[walstorage.SegmentID]bool)
 			n := 0
 			for info, err := range m.ListSegments(c.Context(), walstorage.ListOptions{}) {
 				require.NoError(c, err)
 				found[info.ID] = true
-				if n < len(goes) {
-					require.NoError(c, other.DeleteSegments(c.Context(), goes[n]))
+				if n < 2*some && !gone[info.ID] {
+					gone[info.ID] = true
+					require.NoError(c, other.DeleteSegments(c.Context(), info.ID))
+				}
+				if n < some {
+					gone[all[n]] = true
+					require.NoError(c, other.DeleteSegments(c.Context(), all[n]))
 					c.uploadNew(other, []byte("new"))
 				}
-				if n++; n > 10_000 {
+				if n++; n > 10*len(all) {
 					c.Fatal(errEndless)
 				}
 			}
-			for _, id := range stays {
-				require.True(c, found[id], "segment %s was there all the time and is not in the list", id)
+			for _, id := range all {
+				require.True(c, found[id] || gone[id], "segment %s was there all the time and is not in the list", id)
 			}
 		},
 	},

@@ -14,9 +14,15 @@ import (
 
 // wantRange fetches n bytes from offset on and checks them against data, the whole segment.
 func (c *T) wantRange(m *handle, id walstorage.SegmentID, data []byte, offset, n int) {
-	dst := bytes.Repeat([]byte{0xa5}, n)
-	require.NoError(c, m.FetchSegment(c.Context(), id, int64(offset), dst), "fetching [%d,%d) of %d bytes", offset, offset+n, len(data))
-	c.wantBytes(data[offset:offset+n], dst, fmt.Sprintf("fetching [%d,%d) of %d bytes", offset, offset+n, len(data)))
+	situation := fmt.Sprintf("fetching [%d,%d) of %d bytes", offset, offset+n, len(data))
+	// The buffer is a piece of a larger one, as a follower's is: what lies around it is somebody else's (W5).
+	const around = 64
+	buffer := bytes.Repeat([]byte{0xa5}, around+n+around)
+	dst := buffer[around : around+n]
+	require.NoError(c, m.FetchSegment(c.Context(), id, int64(offset), dst), situation)
+	c.wantBytes(data[offset:offset+n], dst, situation)
+	c.wantBytes(bytes.Repeat([]byte{0xa5}, around), buffer[:around], situation+": the bytes before the buffer")
+	c.wantBytes(bytes.Repeat([]byte{0xa5}, around), buffer[around+n:], situation+": the bytes behind the buffer")
 }
 
 // wantInvalidRange checks that a range is refused as such.
@@ -45,13 +51,29 @@ var rangeCases = []testCase{
 	},
 	{
 		id: "D2", priority: 1, rule: "W6",
-		title: "from any offset to the end",
+		title: "from any offset to the end, and from and to every border that a store may have inside",
 		run: func(c *T) {
 			m := c.open()
 			data := c.bytes(5000)
 			id := c.uploadNew(m, data)
 			for _, offset := range []int{0, 1, 511, 512, 4095, 4096, 4097, 4999} {
 				c.wantRange(m, id, data, offset, len(data)-offset)
+			}
+			// Around the borders of the blocks that stores keep and send objects in.
+			data = c.bytes(c.size(2<<20 + 1))
+			id = c.uploadNew(m, data)
+			for _, border := range []int{4 << 10, 8 << 10, 16 << 10, 32 << 10, 64 << 10, 128 << 10, 256 << 10, 512 << 10, 1 << 20, 2 << 20} {
+				if border >= len(data) {
+					break
+				}
+				for _, offset := range []int{border - 1, border, border + 1} {
+					if offset < len(data) {
+						c.wantRange(m, id, data, offset, min(2000, len(data)-offset))
+					}
+					c.wantRange(m, id, data, offset-2000, 2000)
+				}
+				c.wantRange(m, id, data, border, len(data)-border)
+				c.wantRange(m, id, data, 0, border)
 			}
 		},
 	},

@@ -2,9 +2,11 @@ package conformance
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"math"
+	"strings"
 	"sync/atomic"
 
 	"github.com/stretchr/testify/require"
@@ -37,16 +39,34 @@ func (c *T) size(n int) int {
 	return n
 }
 
+// listedWhole looks for a segment in a list, which must tell its whole size.
+func listedWhole(ctx context.Context, m *handle, id walstorage.SegmentID, data []byte) (there bool, problem string) {
+	for info, err := range m.ListSegments(ctx, walstorage.ListOptions{BrokerID: &id.BrokerID}) {
+		switch {
+		case err != nil:
+			return there, fmt.Sprintf("ListSegments: %v", err)
+		case info.ID != id:
+		case info.Size != int64(len(data)):
+			return true, fmt.Sprintf("ListSegments tells %d bytes of a segment of %d", info.Size, len(data))
+		default:
+			there = true
+		}
+	}
+	return there, ""
+}
+
 // Group B: what is put comes back, whole and unchanged, at once and everywhere, and buffers stay the caller's.
 var roundTripCases = []testCase{
 	{
 		id: "B1", priority: 1, rule: "W4",
 		title: "segments of every size come back byte for byte, from none to the largest",
 		run: func(c *T) {
-			m := c.open()
+			// Another handle reads too: what the uploader's own remembers need not be what is stored.
+			m, other := c.open(), c.open()
 			for _, size := range c.storage.cfg.sizes() {
 				data := c.bytes(size)
 				id := c.uploadNew(m, data)
+				c.wantWhole(other, id, data, fmt.Sprintf("a segment of %d bytes, on another handle", size))
 				c.wantWhole(m, id, data, fmt.Sprintf("a segment of %d bytes", size))
 				require.NoError(c, m.DeleteSegments(c.Context(), id))
 			}
@@ -56,7 +76,7 @@ var roundTripCases = []testCase{
 		id: "B2", priority: 1, rule: "W4",
 		title: "bytes are bytes: nothing is decoded, converted or cut because of what it looks like",
 		run: func(c *T) {
-			m := c.open()
+			m, other := c.open(), c.open()
 			text := "line one\r\nline two\nline three\r"
 			for name, data := range map[string][]byte{
 				"zeros":           make([]byte, 5000),
@@ -76,7 +96,9 @@ var roundTripCases = []testCase{
 				"invalid UTF-8":   {0xff, 0xfe, 0xc0, 0x80, 0xed, 0xa0, 0x80},
 				"percent escapes": []byte("%2F%00%zz+a b"),
 			} {
-				c.wantWhole(m, c.uploadNew(m, data), data, name)
+				id := c.uploadNew(m, data)
+				c.wantWhole(other, id, data, name+", on another handle")
+				c.wantWhole(m, id, data, name)
 			}
 		},
 	},
@@ -118,24 +140,28 @@ var roundTripCases = []testCase{
 				data, id := c.bytes(size), c.newID()
 				var uploaded atomic.Bool
 				var uploadErr error
-				var problem string
-				c.together(2, func(i int) {
-					if i == 0 {
+				looks := []func() (there bool, problem string){
+					func() (bool, string) { return wholeOrMissing(c.Context(), reader, id, data) },
+					func() (bool, string) { return listedWhole(c.Context(), reader, id, data) },
+				}
+				problems := make([]string, len(looks))
+				c.together(1+len(looks), func(i int) {
+					if i == len(looks) {
 						uploadErr = writer.UploadSegment(c.Context(), id, data)
 						uploaded.Store(true)
 						return
 					}
-					for last := false; !last && problem == ""; {
+					for last := false; !last && problems[i] == ""; {
 						last = uploaded.Load() // one more look after the upload has returned
 						var there bool
-						there, problem = wholeOrMissing(c.Context(), reader, id, data)
-						if last && !there && problem == "" {
-							problem = "the upload has returned, and the segment is not there"
+						there, problems[i] = looks[i]()
+						if last && !there && problems[i] == "" {
+							problems[i] = "the upload has returned, and the segment is not there"
 						}
 					}
 				})
 				require.NoError(c, uploadErr, "round %d", round)
-				require.Empty(c, problem, "round %d, a reader beside the upload", round)
+				require.Empty(c, strings.Join(problems, ""), "round %d, a reader and a list beside the upload", round)
 			}
 		},
 	},

@@ -51,11 +51,13 @@ type Config struct {
 	Peer func(tb testing.TB) *exec.Cmd
 
 	// MaxObjectSize is the size in bytes of the largest segment that the suite may store, and the store's own limit:
-	// one byte more must be ErrTooLarge (B12). It has to be set where the store takes less than 1 MiB and a byte, and is
-	// at least 16 KiB, which the cases need. 0 leaves B12 out and stores up to a little over 1 MiB.
+	// one byte more must be ErrTooLarge (B12). It has to be set where the store takes less than 17 MiB, which C1 stores once
+	// since libraries no longer send that in one piece by themselves, and is at least 16 KiB, which the cases need. 0 leaves
+	// B12 out.
 	MaxObjectSize int64
 
-	// ListLarge is the number of segments of the long list (E10). Set it above the store's page size. 0 means 1,001.
+	// ListLarge is the number of segments of the long lists (E10, E11). Set it one above a multiple of the store's page size,
+	// of three pages or more. 0 means 2,001.
 	ListLarge int
 
 	// Timeout is the watchdog's limit for one case; then the stacks of all goroutines are printed and the case has
@@ -99,8 +101,12 @@ func (cfg Config) manager(driver objectstore.Driver, store objectstore.Config) (
 // timeoutDefault is the watchdog's limit if the configuration names none.
 const timeoutDefault = time.Minute
 
-// listLargeDefault is one more than the page size of every store known.
-const listLargeDefault = 1001
+// listLargeDefault is one more than two pages of every store known.
+const listLargeDefault = 2001
+
+// listLargeFaults is one more than the page size of every store known: with two pages there is one that can fail behind
+// another.
+const listLargeFaults = 1001
 
 // leastObjectSize is the least limit of a store that the suite can show anything of, in bytes: the cases store up to
 // 10,000 where it does not matter how many.

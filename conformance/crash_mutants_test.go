@@ -40,7 +40,7 @@ var crashMutants = []crashMutant{
 	{"acknowledged before the file is synced", "N1", "N2 N3 N4 N5 N8 N9 N10 N12 N16 N18", fileFlaws{acksBeforeSync: true}},
 	{"a sync that fails is ignored", "N5", "N4 N16 N18", fileFlaws{ignoresSyncError: true}},
 	{"a sync that fails is tried again on the same file", "N5", "N4", fileFlaws{syncsAgain: true}},
-	{"the segment is written under its own name", "N1", "N2 N3 N4 N5 N7 N8 N10 N12 N18", fileFlaws{writesInPlace: true}},
+	{"the segment is written under its own name", "N1", "N2 N3 N4 N5 N7 N8 N10 N12 N14 N18", fileFlaws{writesInPlace: true}},
 	{"an upload that fails leaves its temporary", "N4", "", fileFlaws{leavesTemporary: true}},
 	{"a full disk is reported as unavailable", "N4", "", fileFlaws{fullIsUnavailable: true}},
 	{"temporaries look like segments", "N7", "N2 N4", fileFlaws{temporaryIsSegment: true}},
@@ -48,6 +48,8 @@ var crashMutants = []crashMutant{
 	{"a sweep takes temporaries of any age", "N8", "", fileFlaws{sweepsAll: true}},
 	{"a sweep takes temporaries that are locked", "N8", "", fileFlaws{sweepsLocked: true}},
 	{"a stale handle is a missing segment", "N11", "", fileFlaws{staleIsMissing: true}},
+	{"a refusal is a missing segment", "N14", "", fileFlaws{deniedIsMissing: true}},
+	{"a rename takes the place of a link that cannot be made", "N15", "", fileFlaws{renamesWithoutLinks: true}},
 	{"exists is told before the directory is synced", "N5", "N4 N12 N18", fileFlaws{existsUnsynced: true}},
 	{"a lost answer to the create of a temporary is final", "N12", "", fileFlaws{existsIsFinal: true}},
 	{"a sync cannot be given up", "N18", "", fileFlaws{waitsForSync: true}},
@@ -122,26 +124,28 @@ func runCrashMutant(t *testing.T, cfg CrashConfig) map[string][]string {
 
 // fileFlaws are ways in which a store of files can be wrong.
 type fileFlaws struct {
-	dirNotSynced       bool // put: the segment's own directory
-	parentsNotSynced   bool // put: the directories above it
-	trustsOthersDirs   bool // put: a directory that is there is taken for durable
-	fixedTemporary     bool // put: "temporary", in the directory of the segment, and what is there is taken over
-	renames            bool // put: looks whether the segment is there, and renames
-	acksBeforeSync     bool // put: syncs no file
-	ignoresSyncError   bool // put: goes on
-	syncsAgain         bool // put: goes on if the second try succeeds
-	writesInPlace      bool // put: no temporary
-	leavesTemporary    bool // put: if it fails
-	fullIsUnavailable  bool // put: ENOSPC, EDQUOT
-	temporaryIsSegment bool // put: the temporary has the name of another segment
-	existsUnsynced     bool // put: "exists" without a sync of the directory
-	existsIsFinal      bool // put: EEXIST of a temporary fails the upload
-	waitsForSync       bool // put: a context that ends changes nothing while the disk works
-	prunesOnDelete     bool // delete: removes the directory if it is empty
-	staleIsMissing     bool // get, stat: ESTALE is "not found"
-	sweepsNothing      bool
-	sweepsLocked       bool // sweep: what is old, held or not
-	sweepsAll          bool // sweep: of any age, held or not
+	dirNotSynced        bool // put: the segment's own directory
+	parentsNotSynced    bool // put: the directories above it
+	trustsOthersDirs    bool // put: a directory that is there is taken for durable
+	fixedTemporary      bool // put: "temporary", in the directory of the segment, and what is there is taken over
+	renames             bool // put: looks whether the segment is there, and renames
+	acksBeforeSync      bool // put: syncs no file
+	ignoresSyncError    bool // put: goes on
+	syncsAgain          bool // put: goes on if the second try succeeds
+	writesInPlace       bool // put: no temporary
+	leavesTemporary     bool // put: if it fails
+	fullIsUnavailable   bool // put: ENOSPC, EDQUOT
+	temporaryIsSegment  bool // put: the temporary has the name of another segment
+	renamesWithoutLinks bool // put: where the file system has none
+	existsUnsynced      bool // put: "exists" without a sync of the directory
+	existsIsFinal       bool // put: EEXIST of a temporary fails the upload
+	waitsForSync        bool // put: a context that ends changes nothing while the disk works
+	prunesOnDelete      bool // delete: removes the directory if it is empty
+	staleIsMissing      bool // get, stat: ESTALE is "not found"
+	deniedIsMissing     bool // all: EACCES, EPERM
+	sweepsNothing       bool
+	sweepsLocked        bool // sweep: what is old, held or not
+	sweepsAll           bool // sweep: of any age, held or not
 }
 
 const fileTemporaryAge = time.Hour
@@ -188,7 +192,10 @@ func (d *fileDriver) failure(err error) error {
 			return walstorage.NewError(walstorage.ErrUnavailable, err)
 		}
 		return walstorage.NewError(walstorage.ErrNoSpace, err)
-	case syscall.EROFS:
+	case syscall.EACCES, syscall.EPERM, syscall.EROFS:
+		if d.flaws.deniedIsMissing && errno != syscall.EROFS {
+			return walstorage.NewError(walstorage.ErrSegmentNotFound, err)
+		}
 		return walstorage.NewError(walstorage.ErrAccessDenied, err)
 	case syscall.ESTALE:
 		if d.flaws.staleIsMissing {
@@ -323,6 +330,9 @@ func (d *fileDriver) link(name, key string) error {
 		err = d.fs.Rename(name, key)
 	} else {
 		err = d.fs.Link(name, key)
+	}
+	if d.flaws.renamesWithoutLinks && (errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.ENOSYS) || errors.Is(err, syscall.ENOTSUP)) {
+		err = d.fs.Rename(name, key)
 	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist): // a sweep has taken the temporary

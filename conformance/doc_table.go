@@ -57,7 +57,7 @@
 // Group D, ranges: reads are exact, at the edges too.
 //
 //	D1   1  W6    the whole segment, its first byte, its last and bytes from its middle
-//	D2   1  W6    from any offset to the end
+//	D2   1  W6    from any offset to the end, and from and to every border that a store may have inside
 //	D3   1  W6    a range that ends beyond the segment is ErrInvalidRange, and is never cut short
 //	D4   1  W6    a range that begins at the end of the segment is ErrInvalidRange
 //	D5   1  W6    a range that begins beyond the end is ErrInvalidRange, not a missing segment, and is not tried again
@@ -80,7 +80,7 @@
 //	E7   1  W10   a list sees every upload and delete that has returned before it, on any handle
 //	E8   1  W10   pages of one, two and three segments, and empty pages, are all followed [Config.Driver]
 //	E9   1  W10   nothing is lost where the list ends exactly with a page, or one segment before or after [Config.Driver]
-//	E10  1  W10   a list longer than a page of the store is complete
+//	E10  1  W10   a list of several pages of the store is complete, also where it ends with a page, or one segment before or after
 //	E11  2  W10   segments stored and deleted during a list do not keep the others out of it
 //	E13  1  W10   a continuation token that comes again is an error and no endless loop [Config.Driver]
 //	E14  1  W10   a page that says "more" without a continuation token is an error, and not the end of the list [Config.Driver]
@@ -105,6 +105,7 @@
 //	F5   1  W9    no ids send no request; 1, 1,000 and 1,001 ids and repeated ids are all deleted
 //	F6   1  W9    a segment that the store refuses to delete is named in a *DeleteError, and the others are gone [Config.Undeletable]
 //	F7   2  W9    a bulk delete that is cancelled names every segment that it has not deleted, those not tried included [Config.Driver]
+//	F8   2  W6    a delete beside a fetch: the fetch has the whole segment, or finds none
 //	F9   1  W3    an upload beside deletes in the same minute never fails, across processes where the configuration has a peer
 //	F10  1  W9    the answer to a delete is lost: the delete is repeated and ends in success [Config.Driver]
 //	F11  2  W9    an id that names no segment is an argument error that says so
@@ -166,14 +167,17 @@
 //	J14  1  W8    RunFaults: a server that reads nothing of an upload ends the attempt at its deadline, and the next one succeeds
 //	J15  1  W8    RunFaults: a download that stops in its middle ends the attempt at its deadline, and the next one succeeds
 //	J16  2  W7    RunFaults: an error document under status 200 is no success
+//	J17  2  W7    RunFaults: a redirect, as of a wrong region: the right result, or soon an error that says neither missing nor there
 //	J18  1  W7    RunFaults: 503 for 5 s at 100 uploads a second, then healthy: none is lost, at most 1.1 requests for an upload, recovered in under 2 s [FaultsConfig.Handler (virtual time)]
 //	J19  1  W7    RunFaults: refused, wrong, missing, existing and out of range: one request, and the right kind
 //	J20  1  W8    RunFaults: attempts and time never exceed their limits: one layer retries, and no other below it
 //	J21  2  W7    RunFaults: credentials that have expired are renewed once, and the call succeeds; where that does not help it is ErrAccessDenied, soon [FaultsConfig.Answers.Expired]
-//	J24  1  W4    RunFaults: the wire form, over TLS: HTTP/1.1, an upload is one request with one plain body, and no header is there that is not allowed
+//	J22  2  W7    RunFaults: a server whose clock is a quarter of an hour off: calls succeed, or are refused as what they are, and succeed when it is right again
+//	J24  1  W4    RunFaults: the wire form, over TLS: HTTP/1.1, an upload of any size is one request with one plain body, and no header is there that is not allowed
 //	J25  1  W7    RunFaults: a kept connection that the server has closed meanwhile is not seen by the caller
 //	J28  1  W2    RunFaults: thousands of calls of all kinds under a random schedule of faults see what a model says
 //	J29  1  W8    RunFaults: an answer that comes before the body of the upload was read ends the attempt, with its meaning, and a success that comes so early is none
+//	J30  2  W12   RunFaults: a request that hangs holds up no other call of its handle
 //
 // Group K, integrity on the wire: bytes that were changed on the way are noticed.
 //
@@ -188,9 +192,11 @@
 //	L3   1  W2    many uploads of the same bytes at once all succeed
 //	L4   1  W2    a reader beside refused overwrites always sees the first bytes, whole
 //	L5   1  W12   all methods at once on one handle
+//	L6   2  W2    creates, fetches and deletes of one segment at once have answers that some order of them explains
 //	L7   1  W5    a buffer that is overwritten right after a cancelled upload has returned never shows in the store (mem9-ai/drive9#845)
-//	L10  1  W12   hundreds of calls, failed and cancelled ones among them, leave no open files behind
+//	L10  1  W12   hundreds of calls, failed and cancelled ones among them, leave no open files, no goroutines and no buffers behind
 //	L11  2  W12   a hundred handles opened, used and closed
+//	L9   2  W12   RunFaults: sixteen uploads at once, again and again, as at a hundred a second, and calls that fail: after the first hardly a connection is opened
 //
 // Group M, lifecycle: closing ends everything, once, and takes nothing with it.
 //
@@ -201,6 +207,7 @@
 //	M5   1  W12   after calls of every outcome and Close no goroutine is left (this is checked after every other case too)
 //	M6   1  W10   a list that is never ranged over, and one that is left early, hold nothing
 //	M8   2  W3    Close deletes nothing
+//	M7   2  W12   RunFaults: Close leaves the caller's own HTTP client alone, and its connections
 //
 // Group N, crashes, of stores that keep files: what was acknowledged survives, whatever fails or stops, and what was not leaves nothing behind.
 //
@@ -215,6 +222,8 @@
 //	N10  1  W2    RunCrash: two processes, one within any call of the other: one create wins (C4), the list has it (E7), a delete beside it does no harm (F9)
 //	N11  2  W7    RunCrash: ESTALE at each call of a fetch, a stat and a list is tried again or is ErrUnavailable, never a missing segment
 //	N12  2  W2    RunCrash: a network file system loses the answer to a call that makes a name and says EEXIST of the caller's own: the upload succeeds
+//	N14  2  W7    RunCrash: EACCES and EPERM at each call of an upload, a fetch, a stat, a list and a delete: ErrAccessDenied, never a missing segment
+//	N15  2  W2    RunCrash: a file system without hard links is refused, on opening or by each upload, or creates are atomic there in another way
 //	N16  2  W3    RunCrash: a file system that cannot sync files or directories is refused, on opening or by each upload
 //	N18  2  W8    RunCrash: a disk that does not answer a sync holds up no cancel, and the handle can be used when it answers
 //
@@ -260,72 +269,174 @@
 //
 // # What is out, and why
 //
-// The suite was made from a list of what goes wrong with object stores. These priority 1 entries of it need what the
-// contract does not have, so they are no cases.
+// The suite was made from a list of what goes wrong with object stores. These entries of it need what the contract does
+// not have, or are somebody else's to show, so they are no cases. The number is the priority, 1 to 3.
 //
-//	B9   declared size larger than supplied
-//	     no reader API: UploadSegment takes the bytes themselves, so there is no declared size
+//	A8   3  a configuration is copied: changing it afterwards has no effect
+//	        Go passes a Config by value; that nothing in it is shared is shown per package (objectstore: TestZeroValuesAreDefaults, local: TestNewLeavesNothingBehind)
 //
-//	B10  declared size smaller than supplied
-//	     no reader API, as B9
+//	B9   1  declared size larger than supplied
+//	        no reader API: UploadSegment takes the bytes themselves, so there is no declared size
 //
-//	B11  the reader fails half way
-//	     no reader API, as B9
+//	B10  1  declared size smaller than supplied
+//	        no reader API, as B9
 //
-//	E2   a prefix is a plain string prefix
-//	     callers give no prefix: lists select by broker and time (E25), and a driver's prefix ends in a slash (E3)
+//	B11  1  the reader fails half way
+//	        no reader API, as B9
 //
-//	E4   lexicographic byte order
-//	     lists promise no order: S3 Express has none (W10)
+//	B14  2  an upload tells size, time and version of what it has stored
+//	        UploadSegment returns an error alone; StatSegment tells size and time (E6), and there are no versions: a segment never changes (C1)
 //
-//	E5   an unordered list is sorted or the caller is told
-//	     lists promise no order, and the contract tells every caller so (W10)
+//	B16  2  user metadata come back
+//	        segments have no metadata of the user's
 //
-//	E12  start-after
-//	     no start-after: a list is resumed by CreatedAfter (E25)
+//	C6   2  a create beside a plain overwrite
+//	        no overwrite: every upload is a create (C1)
 //
-//	E19  the consumer's error is returned unchanged
-//	     no callback: the consumer's loop keeps its own error, and leaving it early is E18
+//	C8   3  the loser of a race hears of it before it has sent its bytes
+//	        a store may tell it at the end as well; that an early answer is heeded is J29
 //
-//	J12  a damaged body of an answer
-//	     a range has no checksum of the store's: its readers check that of each slice (segment.Reader, F3), and no manager looks into the bytes
+//	C18  2  a create with a hedge has one success
+//	        no hedges (J26); two uploads of the same bytes at once are L3
 //
-//	J23  an idempotency token is the same in all attempts of a call
-//	     no token: a segment id belongs to one content, and that the name and the bytes are the same in all attempts is J10
+//	D16  3  a range counted from the end
+//	        FetchSegment takes an offset from the beginning alone
 //
-//	K3   a bit changes on the way from the store
-//	     of segment.Reader and the follower, as J12
+//	D17  2  a range tells the size of the whole
+//	        FetchSegment returns an error alone; StatSegment tells the size
 //
-//	K4   cut at a border of the framing
-//	     of segment.Reader, which knows the framing; a body that ends early is J11
+//	D18  3  a range of a segment that is overwritten meanwhile
+//	        no overwrite: a segment never changes (C1, L4); one that is deleted meanwhile is F8
 //
-//	N6   a temporary never lies on another mount than the segment
-//	     the file system that RunCrash hands in is one mount, and all names lie below its root; a store says in its documentation what it asks of a real one
+//	E2   1  a prefix is a plain string prefix
+//	        callers give no prefix: lists select by broker and time (E25), and a driver's prefix ends in a slash (E3)
 //
-//	P2   what is not claimed is refused without effect
-//	     there are no capabilities: every store has all of the contract, and nothing beside it can be asked for
+//	E4   1  lexicographic byte order
+//	        lists promise no order: S3 Express has none (W10)
 //
-//	P4   decorators pass the whole suite
-//	     of the decorators, not of a store: walstorage.Observe runs the suite in the tests of package memory
+//	E5   1  an unordered list is sorted or the caller is told
+//	        lists promise no order, and the contract tells every caller so (W10)
 //
-//	P5   skips are printed and have a reason, and base cases cannot be skipped
-//	     of the suite itself, whose own tests show it (TestSkipsArePrinted, TestConfigIsChecked)
+//	E12  1  start-after
+//	        no start-after: a list is resumed by CreatedAfter (E25)
 //
-//	Q3   replay after compaction
-//	     the topic is not compacted: events are dropped by age (M6)
+//	E19  1  the consumer's error is returned unchanged
+//	        no callback: the consumer's loop keeps its own error, and leaving it early is E18
 //
-//	Q6   tombstones and re-creation
-//	     no tombstones: an event is never taken back, and a segment's end is its age
+//	E21  2  a limit of a list is honoured exactly
+//	        ListOptions have no limit: a caller leaves the loop (E18)
 //
-//	Q10  the broker is not available at start
-//	     Log has no constructor and no broker: that every call ends with its context is Q23, back-off is the log's own test
+//	E24  3  a list of tens of thousands needs bounded memory
+//	        how much a list holds cannot be seen from outside; a page at a time is asked for (E8), and package local shows its own (TestListHoldsNoMoreThanTwoPages)
 //
-//	Q14  a crash between object and event
-//	     of the leader, which uploads first and publishes second (L2), not of a log
+//	G8   3  names that Windows reserves, backslashes and colons
+//	        no key of a segment has one, and in a place's name they are refused or kept apart (G2)
 //
-//	Q15  a crash between the event "deleted" and the delete
-//	     there is no such event: segments are deleted by age, and a reader that finds none falls back (F5)
+//	G10  2  symbolic links below the root lead nowhere else
+//	        CrashFS has no links; of package local, on a real disk (TestSymlinksDoNotLeadOut)
 //
-//	Q16  garbage collection never removes what is referenced
-//	     of the retention sweeper, not of a log
+//	H10  2  what a context carries reaches hooks and requests
+//	        hooks and drivers: O7; the request of its library is shown by each driver (TestContextValues)
+//
+//	H12  3  a nil context
+//	        Go forbids one, and the contract says nothing of it; objectstore.Manager refuses it for every driver (TestNilContext)
+//
+//	I9   2  a missing and an existing segment match fs.ErrNotExist and fs.ErrExist
+//	        an error is of one kind and no other (I11), and those of package walstorage are the only ones
+//
+//	I10  2  each cause of a bulk delete's error is kept
+//	        F12, F6: each failure has its own
+//
+//	I13  2  an error of the consumer's is not told as one of the store
+//	        no callback, as E19
+//
+//	J12  1  a damaged body of an answer
+//	        a range has no checksum of the store's: its readers check that of each slice (segment.Reader, F3), and no manager looks into the bytes
+//
+//	J23  1  an idempotency token is the same in all attempts of a call
+//	        no token: a segment id belongs to one content, and that the name and the bytes are the same in all attempts is J10
+//
+//	J26  2  hedges: the second attempt wins, the first is cancelled, and they are few
+//	        no hedges: an attempt is followed by another, never accompanied
+//
+//	J27  2  a proxy of the environment and one's own TLS hold on every way out
+//	        with TLS and a client of one's own every call is J24; the environment is read once for a process, so each driver shows that its own transport heeds it (TestOwnTransport)
+//
+//	K3   1  a bit changes on the way from the store
+//	        of segment.Reader and the follower, as J12
+//
+//	K4   1  cut at a border of the framing
+//	        of segment.Reader, which knows the framing; a body that ends early is J11
+//
+//	K5   3  a checksum survives a copy, a list and another library
+//	        nothing copies segments, and what a checksum of the store's is used for is C9 and B13
+//
+//	K7   2  content type and encoding are fixed
+//	        they are in FaultsConfig.Required and Headers, and J24 looks at them
+//
+//	K8   2  the checksum of a range
+//	        a store has none of a range, as J12
+//
+//	K9   2  an object is damaged at rest
+//	        of segment.Reader, as K3: a store that verifies what it reads answers with ErrCorrupt or ErrUnavailable
+//
+//	L8   2  a limit of calls at once is honoured, and waiting for it is fair and can be cancelled
+//	        a WalStorageManager has no limit: its callers have, such as leader.Config.MaxInFlightUploads; waiting at the gate is J4 and H6
+//
+//	L12  3  one processor, and eight
+//	        of the machine, not of a store: GOMAXPROCS=1 go test, and GOMAXPROCS=8
+//
+//	N6   1  a temporary never lies on another mount than the segment
+//	        the file system that RunCrash hands in is one mount, and all names lie below its root; a store says in its documentation what it asks of a real one
+//
+//	N13  3  the attribute cache of a network file system
+//	        needs one, and two machines; what package local asks of it is in its documentation
+//
+//	N17  3  a read-only mount can be read
+//	        a store may refuse to open there; package local shows that it does not have to (TestReadOnly)
+//
+//	O6   2  the metrics that are listed are those that are there
+//	        no metrics: hooks, whose calls are O1 and whose labels are O5
+//
+//	O8   3  no hooks cost nothing
+//	        of objectstore.Manager, for every driver (TestAllocationsOfACall)
+//
+//	P2   1  what is not claimed is refused without effect
+//	        there are no capabilities: every store has all of the contract, and nothing beside it can be asked for
+//
+//	P4   1  decorators pass the whole suite
+//	        of the decorators, not of a store: walstorage.Observe runs the suite in the tests of package memory
+//
+//	P5   1  skips are printed and have a reason, and base cases cannot be skipped
+//	        of the suite itself, whose own tests show it (TestSkipsArePrinted, TestConfigIsChecked)
+//
+//	Q3   1  replay after compaction
+//	        the topic is not compacted: events are dropped by age (M6)
+//
+//	Q6   1  tombstones and re-creation
+//	        no tombstones: an event is never taken back, and a segment's end is its age
+//
+//	Q10  1  the broker is not available at start
+//	        Log has no constructor and no broker: that every call ends with its context is Q23, back-off is the log's own test
+//
+//	Q14  1  a crash between object and event
+//	        of the leader, which uploads first and publishes second (L2), not of a log
+//
+//	Q15  1  a crash between the event "deleted" and the delete
+//	        there is no such event: segments are deleted by age, and a reader that finds none falls back (F5)
+//
+//	Q16  1  garbage collection never removes what is referenced
+//	        of the retention sweeper, not of a log
+//
+//	Q17  2  a partition's leader moves, partitions are added, the topic is made anew
+//	        Log has no partitions: of metadata/kafkalog (TestLeaderMoves, TestPartitionsAreAdded, TestTopicIsCreatedAgain)
+//
+//	Q18  2  the log is cut below a reader's position
+//	        nothing in Log cuts it: a reader is told of what it misses by a gap (Q5), and of a cut by metadata/kafkalog (TestLogIsCut, TestRetentionPassesAReader)
+//
+//	Q19  2  a snapshot in a local file
+//	        there are no snapshots: who is late reads from a position in the past (Q30)
+//
+//	Q20  2  a million events: time and memory
+//	        a measurement and no rule; a log keeps nothing for a reader (Q31)
 package conformance

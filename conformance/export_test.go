@@ -16,10 +16,10 @@ func (g group) Letter() string { return g.letter }
 func (g group) Name() string   { return g.name }
 func (g group) Proves() string { return g.proves }
 
-// OutTable calls each for every priority 1 case that is no case of this package.
-func OutTable(each func(id, title, reason string)) {
+// OutTable calls each for every entry of the list that is no case of this package.
+func OutTable(each func(id string, priority int, title, reason string)) {
 	for _, out := range outTable {
-		each(out.id, out.title, out.reason)
+		each(out.id, priorityOf(out.id), out.title, out.reason)
 	}
 }
 

@@ -37,7 +37,7 @@ func newFaultsRunner(cfg FaultsConfig) *runner {
 	r := &runner{
 		suite: "RunFaults",
 		given: cfg.given(), skip: cfg.Skip, timeout: cfg.Timeout, prompt: promptly, patience: leakPatience, tidyRounds: tidyRounds,
-		seed: cfg.Seed, shared: cfg.Shared, report: cfg.Report,
+		seed: cfg.Seed, shared: cfg.Shared, report: cfg.Report, brief: cfg.brief,
 		attach: func(c *T) func() []string {
 			c.wire = newWire(cfg, c)
 			c.storage = newStorage(c.wire.config(), c)
@@ -80,6 +80,8 @@ type wire struct {
 	clean *faultproxy.Server
 	// direct is a handle on clean, made when it is first needed, by the goroutine of the case.
 	direct *handle
+	// usual is what requestsOf has found, by the goroutine of the case.
+	usual map[walstorage.Op]int
 
 	mu sync.Mutex
 	// contents are the segments that the case has made, by key: a proxy cannot ask a server for more of an object than
@@ -109,7 +111,7 @@ func (w *wire) whole(r *http.Request) []byte {
 
 // newWire makes the network of one case. It is taken down when everything else of the case has ended.
 func newWire(cfg FaultsConfig, c *T) *wire {
-	w := &wire{cfg: cfg, virtual: c.virtual && cfg.Handler != nil, contents: map[string][]byte{}}
+	w := &wire{cfg: cfg, virtual: c.virtual && cfg.Handler != nil, contents: map[string][]byte{}, usual: map[walstorage.Op]int{}}
 	behind := faultproxy.Config{
 		Host:      cfg.Host,
 		URL:       cfg.URL,

@@ -75,13 +75,17 @@ func (c *T) call(op walstorage.Op) faultCall {
 // everyOp are the operations of a manager.
 var everyOp = []walstorage.Op{walstorage.OpUpload, walstorage.OpFetch, walstorage.OpStat, walstorage.OpDelete, walstorage.OpList}
 
-// requestsOf returns how many requests of its operation a call takes on which nothing goes wrong.
+// requestsOf returns how many requests of its operation a call takes on which nothing goes wrong. It looks once in a case.
 func (c *T) requestsOf(op walstorage.Op, h *handle) int {
+	if n := c.wire.usual[op]; n > 0 {
+		return n
+	}
 	call := c.call(op)
 	require.NoError(c, call.run(c.Context(), h), "%s without a fault", op)
 	call.settled(fmt.Sprintf("after %s without a fault", op))
 	n := c.wire.proxy.Count(string(op))
 	require.Positive(c, n, "no request of %s came over the wire: does the handle use the endpoint, and does FaultsConfig.Operation know its requests?", op)
+	c.wire.usual[op] = n
 	return n
 }
 

@@ -88,7 +88,7 @@ type FaultsConfig struct {
 
 	// manage makes a manager of a driver; nil is objectstore.New. The tests of the suite put wrong managers here.
 	manage func(driver objectstore.Driver, store objectstore.Config) (walstorage.WalStorageManager, error)
-	// brief makes the load of J18 a quarter, for those tests.
+	// brief makes the load of J18 a quarter and the large upload of J24 a small one, for those tests.
 	brief bool
 }
 
@@ -206,7 +206,7 @@ func (cfg FaultsConfig) check() (FaultsConfig, error) {
 	}
 	cfg.Answers = cfg.Answers.withDefaults()
 	if cfg.ListLarge == 0 {
-		cfg.ListLarge = listLargeDefault
+		cfg.ListLarge = listLargeFaults
 	}
 	if cfg.Timeout == 0 {
 		cfg.Timeout = timeoutDefault

@@ -49,6 +49,20 @@ func (l caseLabel) leaks(shared map[string]string, patience time.Duration) []str
 	}
 }
 
+// count returns the number of goroutines that carry the label now, but for those that are shared.
+func (l caseLabel) count(shared map[string]string) (n int) {
+	for _, stack := range l.running(shared) {
+		for line := range strings.Lines(stack) { // the number of goroutines that have it comes first, behind a title of the whole
+			if of, _, found := strings.Cut(line, " @ "); found {
+				many, _ := strconv.Atoi(of) // it is a number
+				n += many
+				break
+			}
+		}
+	}
+	return n
+}
+
 // running returns the stacks of the goroutines that carry the label now.
 func (l caseLabel) running(shared map[string]string) []string {
 	var profile bytes.Buffer

@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"flag"
+	"fmt"
 	"os"
 	"regexp"
 	"slices"
@@ -13,8 +14,8 @@ import (
 
 var update = flag.Bool("update", false, "write the generated part of the package documentation")
 
-// Every priority 1 id of the list is a case or stands in the out-table with a reason, and the package documentation
-// holds both tables as they are. `go test ./conformance -run TestCaseTable -update` writes them.
+// Every id of the list is a case or stands in the out-table with a reason, and the package documentation holds both tables
+// as they are. `go test ./conformance -run TestCaseTable -update` writes them.
 func TestCaseTable(t *testing.T) {
 	legal := regexp.MustCompile(`^[A-Z][1-9][0-9]?$`)
 	implemented, out := make(map[string]testCase), make(map[string]string)
@@ -36,18 +37,29 @@ func TestCaseTable(t *testing.T) {
 		require.NotEmpty(t, strings.TrimSpace(row.reason), row.id)
 		out[row.id] = row.reason
 	}
-	demanded := strings.Fields(priorityOne)
+	demanded := strings.Fields(priorityOne + priorityTwo + priorityThree)
 	for _, id := range demanded {
 		_, in := implemented[id]
 		_, isOut := out[id]
-		require.True(t, in || isOut, "priority 1 case %s is neither a case nor in the out-table", id)
+		require.True(t, in || isOut, "priority %d case %s is neither a case nor in the out-table", priorityOf(id), id)
 		if in {
-			require.Equal(t, 1, implemented[id].priority, id)
+			require.Equal(t, min(priorityOf(id), 2), implemented[id].priority, id)
 		}
 	}
 	for id := range out {
 		require.True(t, slices.Contains(demanded, id), "%s is in the out-table and nobody asks for it", id)
 	}
+	// The list is whole: each number of each group is in it once.
+	all := 0
+	for letter, n := range listed {
+		for number := 1; number <= n; number++ {
+			id := fmt.Sprint(letter, number)
+			require.Equal(t, 1, len(slices.DeleteFunc(slices.Clone(demanded), func(other string) bool { return other != id })), "%s in the list", id)
+		}
+		all += n
+	}
+	require.Len(t, demanded, all, "entries of the list")
+	require.Equal(t, 242, all)
 	for _, tc := range allCases() {
 		require.True(t, slices.ContainsFunc(groups, func(g group) bool { return g.letter == tc.group() }), "case %s has no group", tc.id)
 	}
