@@ -3,7 +3,9 @@ package conformance
 import (
 	"flag"
 	"fmt"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -72,4 +74,26 @@ func TestCaseTable(t *testing.T) {
 	got, err := os.ReadFile(name)
 	require.NoError(t, err)
 	require.Equal(t, want, string(got), "%s is not the generated table: run this test with -update", name)
+}
+
+// A test that the out-table sends its reader to is there.
+func TestOutTableNamesTests(t *testing.T) {
+	var tests strings.Builder
+	require.NoError(t, filepath.WalkDir("..", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		tests.Write(text)
+		return err
+	}))
+	named := regexp.MustCompile(`\bTest[A-Z]\w+`)
+	found := 0
+	for _, row := range outTable {
+		for _, name := range named.FindAllString(row.reason, -1) {
+			require.True(t, strings.Contains(tests.String(), "func "+name), "%s names %s, which is nowhere", row.id, name)
+			found++
+		}
+	}
+	require.Greater(t, found, 10)
 }
