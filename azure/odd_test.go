@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -48,14 +47,7 @@ func TestCodesUnderAnotherStatus(t *testing.T) {
 
 // J22: a date to wait for is by the clock of the store.
 func TestRetryAfterByTheClockOfTheStore(t *testing.T) {
-	for _, skew := range []time.Duration{-time.Hour, time.Hour} {
-		server, url := serve(t, fake.Config{Skew: skew})
-		server.Always("GetBlob", fake.Fault{Status: 503, Code: "ServerBusy", RetryAfter: time.Now().Add(skew + 30*time.Second).UTC().Format(http.TimeFormat)})
-		err := operations["GetBlob"](t.Context(), open(t, withSAS(url)))
-		var told *walstorage.Error
-		require.ErrorAs(t, err, &told)
-		assert.InDelta(t, 30, told.RetryAfter.Seconds(), 10)
-	}
+	drivertest.RetryAfterOfAnotherClock(t, ours, config(""))
 }
 
 // What a client that is handed in panics with is no answer to a batch: the Manager contains it, and tells of it.

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"net/http"
 	"strings"
-	"time"
 
 	"cloud.google.com/go/storage"
 	"google.golang.org/api/googleapi"
@@ -138,7 +137,7 @@ func answered(x *exchange, answer *googleapi.Error, err error) error {
 	}
 	classified := walstorage.NewError(kind, err)
 	if kind == walstorage.ErrUnavailable {
-		classified.RetryAfter = objectstore.RetryAfter(answer.Header.Get("Retry-After"), timeOf(answer.Header))
+		classified.RetryAfter = httpstore.RetryAfter(answer.Header)
 	}
 	return classified
 }
@@ -156,14 +155,6 @@ func told(answer *googleapi.Error) (reason, message string) {
 		reason = said.Errors[0].Reason
 	}
 	return reason, said.Message
-}
-
-// timeOf is the time by the clock of whoever has answered, since a date that he names is by it (J22): ours may be another.
-func timeOf(header http.Header) time.Time {
-	if date, err := http.ParseTime(header.Get("Date")); err == nil {
-		return date
-	}
-	return time.Now()
 }
 
 // saysObject tells whether an answer says that it is the object that does not exist, and not the bucket.

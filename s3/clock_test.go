@@ -85,3 +85,8 @@ func TestSessionsWithAClockThatIsOff(t *testing.T) {
 		})
 	}
 }
+
+// J22: a date to wait for is by the clock of the store.
+func TestRetryAfterByTheClockOfTheStore(t *testing.T) {
+	drivertest.RetryAfterOfAnotherClock(t, ours, config(""))
+}

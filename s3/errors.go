@@ -8,7 +8,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"time"
 
 	"github.com/aws/smithy-go"
 	smithyhttp "github.com/aws/smithy-go/transport/http"
@@ -119,7 +118,10 @@ func (d *Driver) answered(op operation, generation uint64, code string, answer *
 	}
 	kind, known := d.codes[code]
 	switch {
-	case !known, kind == walstorage.ErrSegmentExists && op != opPut:
+	case !known, kind == walstorage.ErrSegmentExists && op != opPut,
+		// A code that somebody else's document has, such as a gateway's about its own trouble.
+		(kind == walstorage.ErrSegmentNotFound || kind == walstorage.ErrBucketNotFound) && status != http.StatusNotFound && status != http.StatusForbidden,
+		(kind == walstorage.ErrSegmentExists || kind == walstorage.ErrInvalidRange) && status >= 500:
 		kind = kindOfStatus(op, status)
 	case status == http.StatusForbidden && kind != walstorage.ErrNoSpace && kind != walstorage.ErrUnavailable:
 		kind = walstorage.ErrAccessDenied // whatever the code is, a refusal is never "not found"
@@ -135,7 +137,7 @@ func (d *Driver) answered(op operation, generation uint64, code string, answer *
 	}
 	classified := walstorage.NewError(kind, err)
 	if kind == walstorage.ErrUnavailable {
-		classified.RetryAfter = objectstore.RetryAfter(answer.Response.Header.Get("Retry-After"), time.Now())
+		classified.RetryAfter = httpstore.RetryAfter(answer.Response.Header)
 	}
 	return classified
 }

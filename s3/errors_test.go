@@ -30,6 +30,13 @@ func TestAnswersHaveTheirKind(t *testing.T) {
 		{Status: 404, Code: "NoSuchKey", Ops: "PutObject ListObjectsV2"},
 		{Status: 404, Code: "NoSuchBucket", Ops: withBody, Kind: walstorage.ErrBucketNotFound},
 		{Status: 404, Ops: "GetObject PutObject"}, // somebody else's 404
+		// A gateway that tells of its own trouble in words of the store's.
+		{Status: 503, Code: "NoSuchKey", Ops: every, Kind: walstorage.ErrUnavailable},
+		{Status: 429, Code: "NoSuchKey", Ops: "GetObject", Kind: walstorage.ErrUnavailable},
+		{Status: 502, Code: "NoSuchBucket", Ops: withBody, Kind: walstorage.ErrUnavailable},
+		{Status: 503, Code: "PreconditionFailed", Ops: "PutObject", Kind: walstorage.ErrUnavailable},
+		{Status: 503, Code: "InvalidRange", Ops: "GetObject", Kind: walstorage.ErrUnavailable},
+		{Status: 400, Code: "NoSuchKey", Ops: "GetObject"},
 		{Status: 412, Code: "PreconditionFailed", Ops: "PutObject", Kind: walstorage.ErrSegmentExists},
 		{Status: 304, Ops: "PutObject"}, // C14: not "exists"
 		{Status: 412, Code: "PreconditionFailed", Ops: "GetObject DeleteObjects ListObjectsV2"},

@@ -101,3 +101,31 @@ func CreatedEarly[C any, D objectstore.Driver](t *testing.T, d Driver[C, D], con
 		time.Sleep(time.Second) // net/http keeps what it closes for half a second, and the bubble waits for no clock
 	})
 }
+
+// RetryAfterOfAnotherClock proves J3, J22: a date to wait for is by the clock of whoever has answered, which may be a quarter
+// of an hour away from ours.
+func RetryAfterOfAnotherClock[C any, D objectstore.Driver](t *testing.T, d Driver[C, D], config C) {
+	for _, skew := range []time.Duration{-15 * time.Minute, 0, 15 * time.Minute} {
+		synctest.Test(t, func(t *testing.T) {
+			_, c := d.InPipes(t, HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				_, _ = io.Copy(io.Discard, r.Body)
+				there := time.Now().Add(skew).UTC()
+				w.Header().Set("Date", there.Format(http.TimeFormat))
+				w.Header().Set("Retry-After", there.Add(5*time.Second).Format(http.TimeFormat))
+				w.WriteHeader(http.StatusServiceUnavailable)
+			}), config)
+			driver := d.Open(t, c)
+			body := objectstore.NewBody([]byte("data"))
+			defer body.Revoke()
+			_, _, listed := driver.List(t.Context(), "", "")
+			for op, err := range map[string]error{
+				"Put": driver.Put(t.Context(), "k", body, Checksum([]byte("data"))),
+				"Get": driver.Get(t.Context(), "k", 0, make([]byte, 1)), "List": listed,
+			} {
+				var told *walstorage.Error
+				require.ErrorAs(t, err, &told, op)
+				assert.Equal(t, 5*time.Second, told.RetryAfter, "%s, %v", op, skew)
+			}
+		})
+	}
+}
