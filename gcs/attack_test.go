@@ -116,9 +116,10 @@ func TestReasonOfAFailedRead(t *testing.T) {
 
 // An error page of any size is no error text of that size, packed or not, and one without end is no call without end.
 func TestLargeErrorPages(t *testing.T) {
-	page := strings.Repeat("<html>", 1<<20)
-	for _, status := range []int{400, 403, 404, 429, 500, 503} {
-		for coding, body := range map[string]string{"": page, "gzip": packed(t, page)} {
+	page := strings.Repeat("<html>", 1<<17)
+	pages := map[string]string{"": page, "gzip": packed(t, page)}
+	for _, status := range []int{403, 404, 503} {
+		for coding, body := range pages {
 			c := config("http://fake.invalid")
 			c.HTTPClient = answering(status, http.Header{"Content-Encoding": {coding}}, body)
 			for op, call := range operations {
