@@ -68,7 +68,7 @@ func TestSessionsWithAClockThatIsOff(t *testing.T) {
 				server, _, c := inMemory(t, fake.Config{Buckets: []string{directoryBucket}, Skew: skew})
 				c.Bucket = directoryBucket
 				manager := manage(t, c)
-				const minutes = 60
+				const minutes = 30
 				for range minutes {
 					var all sync.WaitGroup
 					for range 4 {
