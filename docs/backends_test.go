@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -17,12 +18,30 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/walhop/walhop/azure"
+	"github.com/walhop/walhop/conformance/check"
 	"github.com/walhop/walhop/gcs"
 	"github.com/walhop/walhop/local"
 	"github.com/walhop/walhop/s3"
+	"github.com/walhop/walhop/walstorage"
 	"github.com/walhop/walhop/walstorage/objectstore"
 	"github.com/walhop/walhop/walstorage/objectstore/memory"
 )
+
+func openAndCheck(cluster string) error {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	first, err := openS3(ctx, cluster) // or another of the functions below
+	if err != nil {
+		return err
+	}
+	defer first.Close()
+	second, err := openS3(ctx, cluster) // as another broker would have it
+	if err != nil {
+		return err
+	}
+	defer second.Close()
+	return check.Check(ctx, first, check.Options{Other: second}) // each violation on a line of its own
+}
 
 func openLocal(ctx context.Context, cluster string) (*objectstore.Manager, error) {
 	return local.New(ctx, local.Config{
@@ -173,6 +192,10 @@ func TestOpen(t *testing.T) {
 	t.Setenv("GOOGLE_APPLICATION_CREDENTIALS", filepath.Join(t.TempDir(), "none"))
 	_, err = openGCS(t.Context(), "c")
 	assert.ErrorContains(t, err, "Credentials")
+	t.Setenv("AWS_ENDPOINT_URL_S3", "http://127.0.0.1:1") // nobody listens there
+	t.Setenv("AWS_ACCESS_KEY_ID", "key")
+	t.Setenv("AWS_SECRET_ACCESS_KEY", "secret")
+	assert.ErrorIs(t, openAndCheck("c"), walstorage.ErrUnavailable)
 	store, err := openYourOwn(memory.New(memory.Config{}), "c")
 	require.NoError(t, err)
 	require.NoError(t, store.Close())
