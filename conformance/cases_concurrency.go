@@ -217,33 +217,45 @@ var concurrencyCases = []testCase{
 			m := c.open()
 			data := c.bytes(500)
 			id := c.uploadNew(m, data)
-			before, counted := openFiles()
-			if !counted {
-				c.Logf("open files cannot be counted on this system; goroutines are, as after every case")
-			}
 			cancelled, cancel := context.WithCancel(c.Context())
 			cancel()
 			running := c.label.count(c.shared)
 			const rounds = 40
 			var buffers []weak.Pointer[byte] // of what was uploaded and fetched
-			for range rounds {
-				own, uploaded, fetched := c.newID(), bytes.Clone(data), make([]byte, len(data))
-				buffers = append(buffers, weak.Make(&uploaded[0]), weak.Make(&fetched[0]))
-				c.upload(m, own, uploaded)
-				require.NoError(c, m.FetchSegment(c.Context(), own, 0, fetched))
-				c.wantWhole(m, own, data, "one of many")
-				c.wantKind(m.UploadSegment(c.Context(), id, data[:100]), walstorage.ErrSegmentExists, "other bytes")
-				c.wantKind(m.FetchSegment(c.Context(), id, 400, make([]byte, 200)), walstorage.ErrInvalidRange, "beyond the end")
-				c.wantKind(m.FetchSegment(cancelled, id, 0, make([]byte, 10)), context.Canceled, "cancelled")
-				require.NoError(c, m.DeleteSegments(c.Context(), own))
-				for range m.ListSegments(c.Context(), walstorage.ListOptions{}) {
-					break
+			run := func() {
+				buffers = nil
+				for range rounds {
+					own, uploaded, fetched := c.newID(), bytes.Clone(data), make([]byte, len(data))
+					buffers = append(buffers, weak.Make(&uploaded[0]), weak.Make(&fetched[0]))
+					c.upload(m, own, uploaded)
+					require.NoError(c, m.FetchSegment(c.Context(), own, 0, fetched))
+					c.wantWhole(m, own, data, "one of many")
+					c.wantKind(m.UploadSegment(c.Context(), id, data[:100]), walstorage.ErrSegmentExists, "other bytes")
+					c.wantKind(m.FetchSegment(c.Context(), id, 400, make([]byte, 200)), walstorage.ErrInvalidRange, "beyond the end")
+					c.wantKind(m.FetchSegment(cancelled, id, 0, make([]byte, 10)), context.Canceled, "cancelled")
+					require.NoError(c, m.DeleteSegments(c.Context(), own))
+					for range m.ListSegments(c.Context(), walstorage.ListOptions{}) {
+						break
+					}
 				}
 			}
-			if counted {
-				// Other tests of the process may open files meanwhile; a leak of one in each round is more than they do.
+			// Other tests of the process may open files meanwhile, and have opened more than 40 on a loaded machine. A leak of one
+			// in each round is there each time; what others open is not.
+			for try := 1; ; try++ {
+				before, counted := openFiles()
+				run()
+				if !counted {
+					c.Logf("open files cannot be counted on this system; goroutines are, as after every case")
+					break
+				}
 				after, _ := openFiles()
-				require.Less(c, after-before, rounds, "open files after %d rounds of nine calls", rounds)
+				if after-before < rounds {
+					break
+				}
+				if try == 3 {
+					c.Errorf("%d files more are open after %d rounds of nine calls, and so it was each of %d times", after-before, rounds, try)
+					break
+				}
 			}
 			// What ends with Close alone grows as long as the broker runs. Connections have some goroutines each, and pools
 			// some buffers: no more than half a round's worth.

@@ -4,8 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
+	"os"
+	"sync/atomic"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/walhop/walhop/walstorage/objectstore"
@@ -75,4 +79,46 @@ func TestMaxObjectSizeIsEnough(t *testing.T) {
 	cfg.MaxObjectSize = leastObjectSize - 1
 	_, err := cfg.check()
 	require.ErrorContains(t, err, "Config.MaxObjectSize is 16383")
+}
+
+// opensFiles is a driver that leaves a file open with each Put, up to a number of them; none is closed before the test ends.
+type opensFiles struct {
+	objectstore.Driver
+	left *atomic.Int32
+	open func()
+}
+
+func (d opensFiles) Put(ctx context.Context, key string, body *objectstore.Body, crc32c uint32) error {
+	if d.left.Add(-1) >= 0 {
+		d.open()
+	}
+	return d.Driver.Put(ctx, key, body, crc32c)
+}
+
+// L10: what other tests of the process open meanwhile, however much, is no leak of the store's; one in each round is.
+func TestLeakOfFilesIsToldFromNoise(t *testing.T) {
+	if _, counted := openFiles(); !counted {
+		t.Skip("open files cannot be counted on this system")
+	}
+	for name, tc := range map[string]struct {
+		files int32
+		fails bool
+	}{
+		"sixty files, once":     {60, false},
+		"a file in each upload": {math.MaxInt32, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var left atomic.Int32
+			left.Store(tc.files)
+			store := memory.NewStore()
+			out, _ := runOne(t, Config{Driver: func(testing.TB) objectstore.Driver {
+				return opensFiles{memory.New(memory.Config{Store: store}), &left, func() {
+					file, err := os.Open(os.DevNull)
+					assert.NoError(t, err)
+					t.Cleanup(func() { _ = file.Close() })
+				}}
+			}}, "L10")
+			require.Equal(t, tc.fails, out.failed, "%v", out.failures)
+		})
+	}
 }
