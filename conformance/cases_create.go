@@ -389,7 +389,7 @@ func (c *T) race(least, most, n int, pick func(i int) *handle) {
 			if round%6 == 5 {
 				size = c.size(largeSize) - n // stores may create what is larger in another way
 			}
-			if i%2 == 1 {
+			if (i+round)%2 == 1 { // by turns, because one of the goroutines tends to win
 				size += i
 			}
 			contents[i] = c.bytes(size)

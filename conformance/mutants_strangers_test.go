@@ -39,7 +39,7 @@ var strangerMutants = []mutant{
 	}),
 	driverMutant("a fetch fills its buffer beyond its length", "D1", "D2 D11 D12", memory.Config{}, func(d objectstore.Driver) objectstore.Driver {
 		return overruns{d}
-	}),
+	}).racy(),
 	driverMutant("a fetch beside a delete is filled with zeros", "F8", "H5", memory.Config{}, func(d objectstore.Driver) objectstore.Driver {
 		return zeroFills{d}
 	}),
