@@ -451,22 +451,28 @@ func (d *sharedAnswer) Stat(ctx context.Context, key string) (objectstore.Object
 // crowded is a manager that watches each upload, and goes on watching.
 type crowded struct {
 	walstorage.WalStorageManager
-	once   sync.Once
+	mu     sync.Mutex
+	ended  bool
 	closed chan struct{}
 	watch  sync.WaitGroup
 }
 
 func (m *crowded) UploadSegment(ctx context.Context, id walstorage.SegmentID, data []byte) error {
-	select {
-	case <-m.closed:
-	default:
+	m.mu.Lock()
+	if !m.ended {
 		m.watch.Go(func() { <-m.closed })
 	}
+	m.mu.Unlock()
 	return m.WalStorageManager.UploadSegment(ctx, id, data)
 }
 
 func (m *crowded) Close() error {
-	m.once.Do(func() { close(m.closed) })
+	m.mu.Lock()
+	if !m.ended {
+		m.ended = true
+		close(m.closed)
+	}
+	m.mu.Unlock()
 	m.watch.Wait()
 	return m.WalStorageManager.Close()
 }
