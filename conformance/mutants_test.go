@@ -115,7 +115,7 @@ var storeMutants = []mutant{
 		func(d objectstore.Driver, store objectstore.Config) (walstorage.WalStorageManager, error) {
 			return newDoubter(d, store)
 		}),
-	memoryMutant("nothing is tried again", "C13", "C9 C10 C11 D12 E15 F10 H8 O1 O2", memory.Config{}, nil,
+	memoryMutant("nothing is tried again", "C13", "C5 C9 C10 C11 D12 E15 F10 H8 L6 O1 O2", memory.Config{}, nil,
 		func(d objectstore.Driver, store objectstore.Config) (walstorage.WalStorageManager, error) {
 			store.MaxAttempts = 1
 			return newManager(d, store)
