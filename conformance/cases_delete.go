@@ -132,8 +132,11 @@ var deleteCases = []testCase{
 			err := m.DeleteSegments(c.Context(), ids...)
 			c.wantDeleteError(err, ids[1:2], "one of three cannot be deleted")
 			c.wantListed(setup, walstorage.ListOptions{}, ids[1:2], "after a delete of three of which one was refused")
-			if err != nil && errors.Is(err, walstorage.ErrSegmentNotFound) {
+			switch {
+			case errors.Is(err, walstorage.ErrSegmentNotFound):
 				c.Errorf("a refused delete calls the segment missing: %v", err)
+			case errors.Is(err, walstorage.ErrUnavailable):
+				c.Errorf("a refused delete is told as a store that is down, and is tried again for nothing: %v", err)
 			}
 		},
 	},

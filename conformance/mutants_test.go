@@ -87,6 +87,12 @@ var storeMutants = []mutant{
 		}),
 	memoryMutant("a bulk delete hides what failed", "F6", "", memory.Config{},
 		func(d objectstore.Driver) objectstore.Driver { return hidesFailures{d} }, nil),
+	memoryMutant("a bulk delete tells a refusal as a store that is down", "F6", "", memory.Config{},
+		func(d objectstore.Driver) objectstore.Driver { return failuresMayPass{d} },
+		func(d objectstore.Driver, store objectstore.Config) (walstorage.WalStorageManager, error) {
+			store.MaxRetryTime = 200 * time.Millisecond // so long it tries again
+			return objectstore.New(d, store)
+		}),
 
 	// Wrong in errors.
 	memoryMutant("a refusal is reported as a missing segment", "I4", "", memory.Config{},
@@ -394,6 +400,19 @@ func (d hidesFailures) Delete(ctx context.Context, keys []string) error {
 	err := d.Driver.Delete(ctx, keys)
 	if partial := (*objectstore.DeleteError)(nil); errors.As(err, &partial) {
 		return nil
+	}
+	return err
+}
+
+// failuresMayPass is a driver whose bulk delete takes every key's failure for one that may pass.
+type failuresMayPass struct{ objectstore.Driver }
+
+func (d failuresMayPass) Delete(ctx context.Context, keys []string) error {
+	err := d.Driver.Delete(ctx, keys)
+	if partial := (*objectstore.DeleteError)(nil); errors.As(err, &partial) {
+		for i := range partial.Failures {
+			partial.Failures[i].Err = walstorage.NewError(walstorage.ErrUnavailable, partial.Failures[i].Err)
+		}
 	}
 	return err
 }

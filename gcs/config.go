@@ -58,10 +58,11 @@ type Config struct {
 	// Client is a ready client of the SDK, of storage.NewClient (one of storage.NewGRPCClient is refused), whose endpoint,
 	// credentials and HTTP client are used; the fields here that say the same must be empty, Parallelism, DialTimeout and
 	// ResponseHeaderTimeout have no effect, and closing it is its owner's affair. Its retries are not used, and it makes a
-	// copy of each upload, whose sending StallTimeout then limits as a whole. The package does not see the raw answers
-	// then: a Content-Range whose end alone is wrong, an answer without the size that was asked for, and an error document
-	// under status 200 in answer to a list or a delete, pass unnoticed; a status that an error document names counts before
-	// that of its answer; and an answer with 101, a change of protocol, is waited for in vain, beyond the context.
+	// copy of each upload, whose sending StallTimeout then limits as a whole, as it does the coming of a list. The package
+	// does not see the raw answers then: a Content-Range whose end alone is wrong, an answer without the size that was
+	// asked for, and an error document under status 200 in answer to a list or a delete, pass unnoticed; a status that an
+	// error document names counts before that of its answer; and an answer with 101, a change of protocol, is waited for in
+	// vain, beyond the context.
 	Client *storage.Client
 
 	// Store configures the Manager above the driver: cluster, key prefix, retries, hooks, the logger. NewDriver does not
