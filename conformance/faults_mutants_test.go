@@ -31,7 +31,7 @@ var faultMutants = []mutant{
 	blobMutant("a connection that does not come about is no reason to ask again", "J7", "", blobFlaws{dialIsUnclassified: true}),
 	blobMutant("an answer that was cut is one", "J11", "J28", blobFlaws{cutIsFinal: true}),
 	blobMutant("expired credentials are not renewed", "J21", "", blobFlaws{neverRefreshes: true}),
-	managerMutant("no gate, and a budget of five attempts", "J18", "J4 J20", func(store *objectstore.Config) {
+	managerMutant("no gate, and a budget of five attempts", "J18", "J4 J20 J28", func(store *objectstore.Config) {
 		store.GateFailures = 1 << 30
 		if store.MaxAttempts == 0 {
 			store.MaxAttempts = 5
@@ -46,7 +46,7 @@ var faultMutants = []mutant{
 	blobMutant("a refusal is a missing segment", "J19", "J29", blobFlaws{deniedIsMissing: true}),
 	blobMutant("a lost connection is a missing segment", "J9", "C9 C10 C11 E15 F10 I8 J7 J8 J10 J11 J17 J20 J25 J28", blobFlaws{lostIsMissing: true}),
 	blobMutant("a short body is success", "J11", "I8 J15 J28", blobFlaws{shortIsSuccess: true}),
-	blobMutant("Content-Range is not read", "D14", "J19", blobFlaws{ignoresRange: true}),
+	blobMutant("Content-Range is not read", "D14", "J19 J28", blobFlaws{ignoresRange: true}),
 	blobMutant("the whole object passes for a range", "D13", "D14 J19 J28", blobFlaws{takesWhole: true}),
 	blobMutant("every 2xx is success", "J16", "J17 J29", blobFlaws{anySuccess: true}),
 	blobMutant("a page that cannot be read is the end of the list", "E15", "I8 J15 J16 J28", blobFlaws{listIgnoresErrors: true}),
@@ -67,8 +67,8 @@ var faultMutants = []mutant{
 	}),
 
 	// Wrong in waiting.
-	blobMutant("a stalled download is not ended", "J15", "J13", blobFlaws{deafToStalls: true}),
-	blobMutant("a stalled upload is not ended", "J14", "C12 J13", blobFlaws{deafToUploads: true}),
+	blobMutant("a stalled download is not ended", "J15", "J13 J28", blobFlaws{deafToStalls: true}),
+	blobMutant("a stalled upload is not ended", "J14", "C12 J13 J28", blobFlaws{deafToUploads: true}),
 	blobMutant("an answer that does not begin is waited for", "J13", "C12 J14 J15", blobFlaws{deafToHeaders: true}),
 	blobMutant("an upload is sent to its end, whatever the answer", "J29", "", blobFlaws{waitsForBody: true}),
 

@@ -107,7 +107,7 @@ var hookMutants = []mutant{
 			done(ctx, attempt, result)
 		}
 	}),
-	memoryMutant("a hook that panics leaves a lock behind", "O4", "", memory.Config{}, nil,
+	memoryMutant("a hook that panics leaves a lock behind", "O4", leaked, memory.Config{}, nil,
 		func(d objectstore.Driver, store objectstore.Config) (walstorage.WalStorageManager, error) {
 			held := make(chan struct{}, 1)
 			start := store.Hooks.OperationStart

@@ -19,9 +19,9 @@ import (
 	"github.com/walhop/walhop/walstorage/objectstore/memory"
 )
 
-// strangerMutants are wrong in ways in which somebody's first driver plausibly is: right for small objects, short lists,
+// driverMutants are wrong in ways in which somebody's first driver plausibly is: right for small objects, short lists,
 // quiet stores and one handle.
-var strangerMutants = []mutant{
+var driverMutants = []mutant{
 	driverMutant("creates above 64 KiB overwrite", "C1", "C2 C3", memory.Config{}, func(d objectstore.Driver) objectstore.Driver {
 		return largeOverwrites{d, overwriting{d}}
 	}),
@@ -56,10 +56,10 @@ var strangerMutants = []mutant{
 		F9 F10 F12 G1 G2 G3 G4 G5 G6 G7 G9 I2 I3 I4 L1 L2 L6 P1 P3 `+leftBehind, memory.Config{}, func(d objectstore.Driver) objectstore.Driver {
 		return &deletesLate{Driver: d, after: 500 * time.Microsecond}
 	}),
-	driverMutant("a delete is carried out a second time a moment later", "L6", "L2", memory.Config{}, func(d objectstore.Driver) objectstore.Driver {
+	driverMutant("a delete is carried out a second time a moment later", "L6", "C5 C17 F3 L2", memory.Config{}, func(d objectstore.Driver) objectstore.Driver {
 		return &deletesLate{Driver: d, also: true, after: 100 * time.Microsecond}
 	}),
-	// With pages longer than any list but the long ones, and those as long as a stranger is told to make them.
+	// With pages longer than any list but the long ones, and those as long as Config.ListLarge asks for.
 	driverMutant("pages are counted while segments come and go", "E11", "", longPages, func(d objectstore.Driver) objectstore.Driver {
 		return countedPages{d}
 	}).listing(2*longPages.PageSize + 1),
