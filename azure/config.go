@@ -38,8 +38,8 @@ type Config struct {
 	// SAS is a shared access signature for the container or the account, with or without the "?" before it.
 	SAS string
 
-	// Credential gives tokens. It needs https. Default, where AccountKey and SAS are empty too:
-	// azidentity.NewDefaultAzureCredential.
+	// Credential gives tokens. It needs https, and has to heed its context, which Close ends and then waits. Default, where
+	// AccountKey and SAS are empty too: azidentity.NewDefaultAzureCredential.
 	Credential azcore.TokenCredential
 
 	// MD5 sends the MD5 of the body in place of the CRC-64, for servers that refuse the latter's header. It costs a

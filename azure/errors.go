@@ -81,6 +81,8 @@ func kindOf(op operation, status int, code string) error {
 	switch {
 	case status >= 200 && status < 300: // another than the operation has: something between us and the store
 		return walstorage.ErrUnavailable
+	case op == opDelete && status == http.StatusConflict && bloberror.Code(code) == bloberror.BlobImmutableDueToPolicy:
+		return walstorage.ErrAccessDenied // a policy or a hold keeps the blob
 	case !known, status >= 500, kind == walstorage.ErrSegmentExists && op != opPut:
 		return kindOfStatus(op, status)
 	case kind == walstorage.ErrSegmentExists: // of a create, whatever the status

@@ -47,7 +47,7 @@ func TestAnswersHaveTheirKind(t *testing.T) {
 		{Status: 409, Code: "BlobImmutableDueToPolicy", Ops: "PutBlob", Kind: walstorage.ErrSegmentExists},
 		{Status: 409, Code: "BlobAlreadyExists", Ops: "GetBlob GetBlobProperties DeleteBlob ListBlobs"},
 		{Status: 412, Code: "ConditionNotMet", Ops: "GetBlob GetBlobProperties DeleteBlob ListBlobs"},
-		{Status: 409, Code: "BlobImmutableDueToPolicy", Ops: "DeleteBlob"},
+		{Status: 409, Code: "BlobImmutableDueToPolicy", Ops: "DeleteBlob", Kind: walstorage.ErrAccessDenied}, // a policy or a hold
 		{Status: 403, Code: "UnauthorizedBlobOverwrite", Ops: "GetBlob GetBlobProperties DeleteBlob BlobBatch ListBlobs", Kind: walstorage.ErrAccessDenied},
 		{Status: 304, Ops: "PutBlob GetBlob GetBlobProperties DeleteBlob ListBlobs"},
 		{Status: 304, Code: "ConditionNotMet", Ops: "GetBlob GetBlobProperties DeleteBlob ListBlobs"},

@@ -31,8 +31,9 @@ type Config struct {
 
 	// Credentials give the tokens: what package cloud.google.com/go/auth/credentials makes of a file or of JSON, or
 	// auth.NewCredentials of a token provider. They are asked for another token where one is refused: those of package
-	// credentials keep theirs until shortly before its end, and then the refusal stands. Default: the environment's
-	// application default credentials, and none where Endpoint is plain http.
+	// credentials keep theirs until shortly before its end, and then the refusal stands. A provider has to heed its context,
+	// which ends after 30 s and with Close: that waits for it. Default: the environment's application default credentials,
+	// and none where Endpoint is plain http.
 	Credentials *auth.Credentials
 
 	// Parallelism is the number of requests that are expected to be under way at once. Twice as many idle connections
@@ -52,7 +53,8 @@ type Config struct {
 
 	// HTTPClient sends the requests to the store in place of the package's own client, and the package adds the tokens;
 	// Parallelism, DialTimeout and ResponseHeaderTimeout are then its own affair, and so is closing it. It should speak
-	// HTTP/1.1: over HTTP/2 all requests share one connection and its loss. Tokens are fetched by a client of the SDK.
+	// HTTP/1.1: over HTTP/2 all requests share one connection and its loss. Its Transport, Jar and Timeout are used; it is
+	// not asked about redirects, of which none is followed. Tokens are fetched by a client of the SDK.
 	HTTPClient *http.Client
 
 	// Client is a ready client of the SDK, of storage.NewClient (one of storage.NewGRPCClient is refused), whose endpoint,

@@ -31,7 +31,8 @@ var _ objectstore.Driver = (*Driver)(nil)
 
 // NewDriver makes a driver and sends no request to the store; see [Driver.Warm]. The error is of kind
 // walstorage.ErrInvalidArgument and names the field that is wrong, or says that the environment has no credentials, for
-// which the SDK may have to ask the machine's metadata server. Most users call [New].
+// which the SDK may have to ask the machine's metadata server, some seconds long and whatever ctx says. Most users call
+// [New].
 func NewDriver(ctx context.Context, config Config) (*Driver, error) {
 	config, err := config.withDefaults()
 	if err != nil {

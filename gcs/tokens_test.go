@@ -97,6 +97,28 @@ func TestRefusedToken(t *testing.T) {
 	}
 }
 
+// J21: an answer of something between us and the service does not prove a token: the refusal that comes next is the second.
+func TestTokenThatOnlyAProxyHasSeen(t *testing.T) {
+	server, link := serve(t, fake.Config{})
+	tokens := &numbered{}
+	c := config(link)
+	c.Credentials = with(tokens)
+	driver := open(t, c)
+	for _, answer := range []struct {
+		fault fake.Fault
+		kind  error
+	}{
+		{fake.Fault{Status: 401}, walstorage.ErrUnavailable}, // with another token it may go better
+		{fake.Fault{Status: 503}, walstorage.ErrUnavailable},
+		{fake.Fault{Status: 401}, walstorage.ErrAccessDenied},
+	} {
+		server.Fault(func(fake.Request) fake.Fault { return answer.fault })
+		_, _, err := driver.List(t.Context(), "", "")
+		assert.Equal(t, answer.kind, walstorage.KindOf(err), "%v", err)
+	}
+	assert.EqualValues(t, 2, tokens.asked.Load())
+}
+
 // J21: a second refusal is one of permission, after a bounded number of requests.
 func TestTokensThatAreAlwaysRefused(t *testing.T) {
 	server, link := serve(t, fake.Config{})

@@ -95,10 +95,20 @@ func (t *transport) RoundTrip(r *http.Request) (answer *http.Response, err error
 	case err != nil:
 	case answer.StatusCode == http.StatusUnauthorized:
 		x.renew.Store(t.tokens.refused(token))
-	default:
+	case provesToken(answer.StatusCode):
 		t.tokens.worked(token)
 	}
 	return answer, err
+}
+
+// provesToken tells whether an answer shows that the service has taken the token: who is not let in is told nothing of objects.
+// Something between us and the service may answer in other ways whatever the token.
+func provesToken(status int) bool {
+	switch status {
+	case http.StatusNotFound, http.StatusPreconditionFailed, http.StatusRequestedRangeNotSatisfiable:
+		return true
+	}
+	return 200 <= status && status <= 299
 }
 
 // send sends the request and looks at the answers that the SDK would take for something else than they are.
