@@ -43,7 +43,7 @@ type checker struct {
 // contract that it finds: nil, or an error that joins one [*Violation] for each, in the order of the cases. A failed
 // case does not keep the others from running, but for the first, A1: where it shows that the bucket is missing, that the
 // store does not answer, or that something is refused that every broker does, the others could say nothing else, and are
-// skipped. So they are, too, once the store has ceased to answer. Nothing is stored where deletes are refused.
+// skipped. So they are, too, once the store has ceased to answer. Nothing is stored where deletes are refused; then creates are not tried.
 //
 // Whatever happens, all that the check has stored is deleted before it returns, and a list shows that it is gone; what
 // could not be deleted is a violation too, of [CleanupCase]. If ctx ends early the cases not yet done are left out, and

@@ -335,12 +335,12 @@ func TestBrokenManagersAreReported(t *testing.T) {
 			[]string{"D7"},
 			nil,
 		},
-		"a stat of a missing segment is a refusal": {
+		"a stat of a missing segment has no kind": {
 			func(b *broken, right walstorage.WalStorageManager) {
 				b.stat = func(ctx context.Context, id id) (walstorage.SegmentInfo, error) {
 					info, err := right.StatSegment(ctx, id)
 					if errors.Is(err, walstorage.ErrSegmentNotFound) {
-						err = walstorage.NewError(walstorage.ErrAccessDenied, nil)
+						err = walstorage.NewError(nil, errors.New("404"))
 					}
 					return info, err
 				}

@@ -7,8 +7,9 @@
 // Every violation is reported at once, each under the id of its case in package conformance, with the rule of
 // walstorage.WalStorageManager and what breaking it means for the data. Case A1 comes first: a bucket that is missing,
 // a store that does not answer and each permission that is refused are told by it in a few lines, within half a minute,
-// and the other cases are skipped. Where deletes are refused nothing is stored. Give it a context that ends on an
-// interrupt, as signal.NotifyContext makes one, so that Ctrl-C leaves nothing behind either.
+// and the other cases are skipped. Where deletes are refused nothing is stored: whether creates are refused as well is
+// then seen only when deletes are allowed. Give it a context that ends on an interrupt, as signal.NotifyContext makes
+// one, so that nothing is left behind on Ctrl-C either; Check returns up to 75 s later then.
 //
 // # What it touches
 //
@@ -27,7 +28,8 @@
 // # What it needs and costs
 //
 // The permissions that a broker needs, and no more: create, read (which includes the size), delete, and list, on
-// <prefix>/<cluster>/2147483647/ at least.
+// <prefix>/<cluster>/2147483647/ at least. Amazon S3 answers 403 to a read of what is missing unless the credentials have
+// s3:ListBucket for the whole bucket; A1 reports that too.
 //
 // On a store that keeps the contract, with [Options.Other]: at most 70 creates, 65 reads, 65 requests for the size,
 // 90 lists of nearly empty folders, and 20 deletes of 130 segments in all, where the store deletes in bulk. It stores less

@@ -44,14 +44,17 @@ func (l *ledger) mayLand() (ids []walstorage.SegmentID) {
 	return ids
 }
 
+// end remembers an upload that ended without a word of the store's: it may land yet. One that was refused will not.
 func (l *ledger) end(id walstorage.SegmentID, err error) {
-	switch {
-	case err == nil, errors.Is(err, walstorage.ErrSegmentExists), errors.Is(err, walstorage.ErrInvalidArgument):
+	if err == nil {
 		return
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.unclear[id] = err
+	switch walstorage.KindOf(err) {
+	case nil, walstorage.ErrUnavailable, walstorage.ErrClosed, context.Canceled, context.DeadlineExceeded:
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.unclear[id] = err
+	}
 }
 
 // handle is a manager whose panics are errors and whose uploads are remembered before they begin.

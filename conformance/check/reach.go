@@ -12,7 +12,9 @@ import (
 
 // reach makes every call once, on each handle, so that a wrong name, a missing permission or a store that is down is told
 // at once and once, and not by every case in its own way. Deletes come before the only upload: where they are refused
-// nothing is stored that would have to stay.
+// nothing is stored that would have to stay, and creates are not tried. Reads are tried before it too, on a segment that
+// never was: a refusal shows although there is nothing to read. "Not found" is the right answer; a store that says 403 of
+// what is missing wants a permission as well, which is that to list on Amazon S3.
 func (c *checker) reach() {
 	ctx, cancel := context.WithTimeout(c.ctx, reachTimeout)
 	defer cancel()
@@ -50,6 +52,8 @@ func (c *checker) reach() {
 	for _, h := range c.handles {
 		call(h, "a list", true, func() error { _, err := h.list(ctx, c.within(0, time.Minute)); return err })
 		missing := c.id(0)
+		call(h, "a fetch of a segment that never was", false, func() error { return h.fetch(ctx, missing, 0, make([]byte, 1)) })
+		call(h, "a stat of a segment that never was", false, func() error { _, err := h.stat(ctx, missing); return err })
 		if !call(h, "a delete of a segment that never was", false, func() error { return h.remove(ctx, missing) }) {
 			canDelete = false
 		}

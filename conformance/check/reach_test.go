@@ -1,10 +1,12 @@
 package check_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"iter"
+	"log/slog"
 	"maps"
 	"slices"
 	"strings"
@@ -59,7 +61,8 @@ func whole(right walstorage.WalStorageManager, before func(ctx context.Context, 
 }
 
 // A store that cannot be used is told in a few words, soon, and under A1 alone: W7 says how, and every permission that is
-// missing is named at once. Nothing is stored where nothing could be deleted, and nothing of it stays anywhere else.
+// missing is named at once, but for creates where nothing could be deleted: there nothing is stored, and nothing of it
+// stays anywhere else.
 func TestUnusableStore(t *testing.T) {
 	refuses := func(ops ...walstorage.Op) func(context.Context, walstorage.Op) error {
 		return func(_ context.Context, op walstorage.Op) error {
@@ -79,14 +82,16 @@ func TestUnusableStore(t *testing.T) {
 		n      int    // violations
 		why    string // of the cases that are skipped
 	}{
-		"deletes are refused":          {refuses(walstorage.OpDelete), walstorage.ErrAccessDenied, 1, "refuses a delete"},
-		"lists and reads are refused":  {refuses(walstorage.OpList, walstorage.OpFetch, walstorage.OpStat), walstorage.ErrAccessDenied, 3, "refuses a list through the manager and a fetch"},
-		"uploads are refused":          {refuses(walstorage.OpUpload), walstorage.ErrAccessDenied, 1, "refuses an upload"},
-		"everything is refused":        {refuses(all...), walstorage.ErrAccessDenied, 2, "refuses a list through the manager and a delete"},
-		"the bucket is missing":        {answers(walstorage.ErrBucketNotFound), walstorage.ErrBucketNotFound, 1, "the bucket is missing"},
-		"the store is down":            {answers(walstorage.ErrUnavailable), walstorage.ErrUnavailable, 1, "the store does not answer"},
-		"the manager is closed":        {answers(walstorage.ErrClosed), walstorage.ErrClosed, 1, "the manager is closed"},
-		"the store hangs on each call": {func(ctx context.Context, _ walstorage.Op) error { <-ctx.Done(); return ctx.Err() }, context.DeadlineExceeded, 1, "the store does not answer"},
+		"deletes are refused":           {refuses(walstorage.OpDelete), walstorage.ErrAccessDenied, 1, "refuses a delete"},
+		"lists and reads are refused":   {refuses(walstorage.OpList, walstorage.OpFetch, walstorage.OpStat), walstorage.ErrAccessDenied, 5, "refuses a list through the manager and a fetch"},
+		"uploads are refused":           {refuses(walstorage.OpUpload), walstorage.ErrAccessDenied, 1, "refuses an upload"},
+		"deletes and reads are refused": {refuses(walstorage.OpDelete, walstorage.OpFetch), walstorage.ErrAccessDenied, 2, "and a delete"},
+		"uploads and reads are refused": {refuses(walstorage.OpUpload, walstorage.OpFetch, walstorage.OpStat), walstorage.ErrAccessDenied, 3, "and an upload"},
+		"everything is refused":         {refuses(all...), walstorage.ErrAccessDenied, 4, "refuses a list through the manager and a fetch"},
+		"the bucket is missing":         {answers(walstorage.ErrBucketNotFound), walstorage.ErrBucketNotFound, 1, "the bucket is missing"},
+		"the store is down":             {answers(walstorage.ErrUnavailable), walstorage.ErrUnavailable, 1, "the store does not answer"},
+		"the manager is closed":         {answers(walstorage.ErrClosed), walstorage.ErrClosed, 1, "the manager is closed"},
+		"the store hangs on each call":  {func(ctx context.Context, _ walstorage.Op) error { <-ctx.Done(); return ctx.Err() }, context.DeadlineExceeded, 1, "the store does not answer"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -112,6 +117,95 @@ func TestUnusableStore(t *testing.T) {
 					assert.True(t, result.Case == check.CleanupCase || strings.Contains(result.Skipped, test.why) || result.Case == "B4" || result.Case == "C3",
 						"%s is skipped since: %q", result.Case, result.Skipped)
 				}
+			})
+		})
+	}
+}
+
+// W7: a store that answers 403 to a read of what is missing, as Amazon S3 does without s3:ListBucket, is told at once, on
+// each handle. Its segments can be read, so that only those reads show it.
+func TestMissingIsRefused(t *testing.T) {
+	for _, first := range []bool{false, true} { // the handle that may not list
+		store, before := inUse(t)
+		right, _ := open(t, store)
+		another, _ := open(t, store)
+		deny := func(err error) error {
+			if errors.Is(err, walstorage.ErrSegmentNotFound) {
+				return walstorage.NewError(walstorage.ErrAccessDenied, errors.New("403"))
+			}
+			return err
+		}
+		limited := &broken{WalStorageManager: another}
+		limited.fetch = func(ctx context.Context, id walstorage.SegmentID, offset int64, dst []byte) error {
+			return deny(another.FetchSegment(ctx, id, offset, dst))
+		}
+		limited.stat = func(ctx context.Context, id walstorage.SegmentID) (walstorage.SegmentInfo, error) {
+			info, err := another.StatSegment(ctx, id)
+			return info, deny(err)
+		}
+		manager, other, name := walstorage.WalStorageManager(right), walstorage.WalStorageManager(limited), "the other handle"
+		if first {
+			manager, other, name = other, manager, "the manager"
+		}
+		err := check.Check(t.Context(), manager, check.Options{Other: other})
+		found := violations(t, err)
+		assert.Equal(t, []string{"A1"}, slices.Sorted(maps.Keys(found)), "%v", err)
+		require.Len(t, found["A1"], 2, "%v", err)
+		for i, what := range []string{"a fetch", "a stat"} {
+			assert.ErrorContains(t, found["A1"][i], what+" of a segment that never was through "+name)
+			assert.ErrorIs(t, found["A1"][i], walstorage.ErrAccessDenied)
+		}
+		assert.Equal(t, before, snapshot(store))
+	}
+}
+
+// W1: an upload that the store has refused does not land later. It is not waited for, and nobody is told to look for it.
+func TestRefusedUploadIsNotWaitedFor(t *testing.T) {
+	for _, kind := range []error{
+		walstorage.ErrAccessDenied, walstorage.ErrBucketNotFound, walstorage.ErrNoSpace, walstorage.ErrTooLarge,
+		walstorage.ErrInvalidArgument, walstorage.ErrSegmentExists,
+	} {
+		t.Run(kind.Error(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store, before := inUse(t)
+				right, _ := open(t, store)
+				refuses := &broken{WalStorageManager: right}
+				refuses.upload = func(context.Context, walstorage.SegmentID, []byte) error {
+					return walstorage.NewError(kind, nil)
+				}
+				var log bytes.Buffer
+				begun := time.Now()
+				err := check.Check(t.Context(), refuses, check.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+				require.ErrorIs(t, err, kind)
+				assert.NotContains(t, log.String(), "level=WARN")
+				assert.Zero(t, time.Since(begun))
+				assert.NotContains(t, violations(t, err), check.CleanupCase)
+				assert.Equal(t, before, snapshot(store))
+			})
+		})
+	}
+}
+
+// W1: every other failed upload may land yet, and is told.
+func TestUploadWithoutAWordMayLand(t *testing.T) {
+	for _, kind := range []error{nil, walstorage.ErrUnavailable, walstorage.ErrClosed, context.Canceled, context.DeadlineExceeded} {
+		t.Run(fmt.Sprint(kind), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				right, _ := open(t, memory.NewStore())
+				fails := &broken{WalStorageManager: right}
+				var uploads atomic.Int32
+				fails.upload = func(ctx context.Context, id walstorage.SegmentID, data []byte) error {
+					if uploads.Add(1) == 2 { // the first of B1
+						return walstorage.NewError(kind, errors.New("connection lost"))
+					}
+					return right.UploadSegment(ctx, id, data)
+				}
+				var log bytes.Buffer
+				begun := time.Now()
+				err := check.Check(t.Context(), fails, check.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+				assert.Equal(t, []string{"B1"}, slices.Sorted(maps.Keys(violations(t, err))), "%v", err)
+				assert.Equal(t, 1, strings.Count(log.String(), "level=WARN"))
+				assert.Equal(t, 5*time.Second, time.Since(begun))
 			})
 		})
 	}
