@@ -189,7 +189,7 @@ func TestRefusedToken(t *testing.T) {
 	}
 }
 
-// W11: nobody is given a token for something else than storage, whatever he says that it takes.
+// W11: nobody is given a token for something else than storage, whatever it says that it takes.
 func TestTokenForAnotherResource(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source := &credential{give: func(context.Context, int) (azcore.AccessToken, error) { return lasting("for storage", time.Hour), nil }}

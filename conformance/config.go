@@ -56,8 +56,8 @@ type Config struct {
 	// B12 out.
 	MaxObjectSize int64
 
-	// ListLarge is the number of segments of the long lists (E10, E11). Set it one above a multiple of the store's page size,
-	// of three pages or more. 0 means 2,001.
+	// ListLarge is the number of segments of the long lists (E10, E11). Set it to 2 x the store's page size + 1, so that
+	// there are three pages. 0 means 2,001.
 	ListLarge int
 
 	// Timeout is the watchdog's limit for one case; then the stacks of all goroutines are printed and the case has

@@ -114,8 +114,8 @@
 // Each call of Open is another process, which must do nothing by itself in the background. With CrashConfig.Sweep the
 // suite also shows that what dead uploads have left is removed, and what living ones hold is not. The clock by which it is
 // old is that of the file system, which has no call for it: make a file, look at its time by Lstat, and remove it, as a
-// sweep of a network file system has to do anyway. N11 and N12 are about network file systems; a store that no such
-// one can hold names them in CrashConfig.Skip. A CrashFS is of use in a store's own tests too.
+// sweep of a network file system has to do anyway. N11 and N12 are about network file systems; a store that cannot
+// lie on one names them in CrashConfig.Skip. A CrashFS is of use in a store's own tests too.
 //
 // # Backends that speak HTTP, and faults
 //

@@ -5,6 +5,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -30,12 +33,17 @@ import (
 func openAndCheck(cluster string) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	first, err := openS3(ctx, cluster) // or another of the functions below
+	config := s3.Config{
+		Bucket: "segments",
+		Region: "eu-central-1",
+		Store:  objectstore.Config{Cluster: cluster, Prefix: "wal"},
+	}
+	first, err := s3.New(ctx, config) // or New of another package, without Warm: what that would say, the check says better
 	if err != nil {
 		return err
 	}
 	defer first.Close()
-	second, err := openS3(ctx, cluster) // as another broker would have it
+	second, err := s3.New(ctx, config) // as another broker would have it
 	if err != nil {
 		return err
 	}
@@ -192,11 +200,36 @@ func TestOpen(t *testing.T) {
 	t.Setenv("GOOGLE_APPLICATION_CREDENTIALS", filepath.Join(t.TempDir(), "none"))
 	_, err = openGCS(t.Context(), "c")
 	assert.ErrorContains(t, err, "Credentials")
-	t.Setenv("AWS_ENDPOINT_URL_S3", "http://127.0.0.1:1") // nobody listens there
-	t.Setenv("AWS_ACCESS_KEY_ID", "key")
-	t.Setenv("AWS_SECRET_ACCESS_KEY", "secret")
-	assert.ErrorIs(t, openAndCheck("c"), walstorage.ErrUnavailable)
 	store, err := openYourOwn(memory.New(memory.Config{}), "c")
 	require.NoError(t, err)
 	require.NoError(t, store.Close())
+}
+
+// W7: where the bucket is missing or something is refused, the check runs all the same, and says so as A1.
+func TestOpenAndCheck(t *testing.T) {
+	for code, test := range map[string]struct {
+		status int
+		kind   error
+	}{
+		"NoSuchBucket": {http.StatusNotFound, walstorage.ErrBucketNotFound},
+		"AccessDenied": {http.StatusForbidden, walstorage.ErrAccessDenied},
+	} {
+		t.Run(code, func(t *testing.T) {
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Content-Type", "application/xml")
+				w.WriteHeader(test.status)
+				_, _ = fmt.Fprintf(w, "<Error><Code>%s</Code></Error>", code)
+			}))
+			defer server.Close()
+			t.Setenv("AWS_ENDPOINT_URL_S3", server.URL)
+			t.Setenv("AWS_ACCESS_KEY_ID", "key")
+			t.Setenv("AWS_SECRET_ACCESS_KEY", "secret")
+			t.Setenv("AWS_EC2_METADATA_DISABLED", "true")
+			err := openAndCheck("c")
+			require.ErrorIs(t, err, test.kind)
+			var violation *check.Violation
+			require.ErrorAs(t, err, &violation)
+			assert.Equal(t, "A1", violation.Case)
+		})
+	}
 }

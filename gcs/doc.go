@@ -40,6 +40,6 @@
 //
 // # Emulators and private endpoints
 //
-// [Config.Endpoint] names them. The variable STORAGE_EMULATOR_HOST has no effect, but that one that looks like a URL and is
-// none is refused: the SDK parses it.
+// [Config.Endpoint] names them. The variable STORAGE_EMULATOR_HOST has no effect, except that
+// a value that looks like a URL and is not one is refused: the SDK parses it.
 package gcs

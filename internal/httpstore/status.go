@@ -7,9 +7,8 @@ import (
 )
 
 // KindOfStatus judges an answer by its status alone, where that means one thing whatever was asked (W7): 401 and 403 are a
-// refusal, 413 too much, 507 no space; 408, 429 and 5xx, but for 501 and 505, may go better
-// another time. nil is unclassified, which Manager does not retry: among them are 304, 404, 409, 412 and 416, which only
-// the driver can tell.
+// refusal, 413 too much, 507 no space; 408, 429 and 5xx, but for 501 and 505, may go better another time. nil is
+// unclassified, which Manager does not retry: among them are 304, 404, 409, 412 and 416, which only the driver can tell.
 func KindOfStatus(status int) error {
 	switch status {
 	case http.StatusUnauthorized, http.StatusForbidden:
