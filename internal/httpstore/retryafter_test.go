@@ -11,7 +11,7 @@ import (
 	"github.com/walhop/walhop/internal/httpstore"
 )
 
-// J3, J22: seconds are seconds, and a date is so far off as it is by the clock of whoever names it, if he tells the time.
+// J3, J22: seconds are seconds, and a date is so far off as it is by the clock of what names it, if it tells the time.
 func TestRetryAfter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		in := func(d time.Duration) string { return time.Now().UTC().Add(d).Format(http.TimeFormat) }
