@@ -152,7 +152,7 @@ func TestReadyClient(t *testing.T) {
 }
 
 // H10: the values of the caller's context reach the HTTP client, for traces.
-func TestContextValuesReachTheClient(t *testing.T) { drivertest.ContextValues(t, subject()) }
+func TestContextValues(t *testing.T) { drivertest.ContextValues(t, subject()) }
 
 // The package's own client speaks HTTP/1.1 although the server offers more, and uses its connections again, as many as
 // were open at once.

@@ -15,7 +15,8 @@ import (
 
 // Config shapes a server.
 type Config struct {
-	// Buckets are the buckets that exist.
+	// Buckets are the buckets that exist. Those whose names end in "--x-s3" are directory buckets: they want a session, list
+	// in no order, refuse prefixes that do not end in "/", and know no MD5.
 	Buckets []string
 	// AccessKeys are the access key ids that are let in. Default: every request is, unsigned ones too.
 	AccessKeys []string
@@ -23,10 +24,6 @@ type Config struct {
 	PageSize int
 	// Old makes a store that refuses the checksum headers of today, as old compatible ones do.
 	Old bool
-	// Session is how long a session of a directory bucket lasts. Default five minutes. Buckets whose names end in
-	// "--x-s3" are directory buckets: they want a session, list in no order, refuse prefixes that do not end in "/",
-	// and know no MD5.
-	Session time.Duration
 	// Skew is how far the server's clock is ahead of everybody else's. Requests whose time differs by more than 15
 	// minutes from it are refused.
 	Skew time.Duration
@@ -53,9 +50,6 @@ type object struct {
 func New(cfg Config) *Server {
 	if cfg.PageSize == 0 {
 		cfg.PageSize = 1000
-	}
-	if cfg.Session == 0 {
-		cfg.Session = 5 * time.Minute
 	}
 	s := &Server{
 		Script: faulty.NewScript[Request, Fault](), cfg: cfg,

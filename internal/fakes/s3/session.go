@@ -19,10 +19,13 @@ type sessionCredentials struct {
 	Expiration      string
 }
 
+// session is how long a session of a directory bucket lasts.
+const session = 5 * time.Minute
+
 // createSession begins a session of a directory bucket.
 func (s *Server) createSession() (reply, *problem) {
 	token := fmt.Sprintf("session-%d", len(s.sessions)+1)
-	until := time.Now().Add(s.cfg.Session)
+	until := time.Now().Add(session)
 	s.sessions[token] = until
 	return document(sessionResult{Credentials: sessionCredentials{
 		SessionToken: token, SecretAccessKey: "secret-of-" + token, AccessKeyID: "key-of-" + token,
