@@ -5,6 +5,7 @@ import (
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -34,4 +35,10 @@ func SmallPages(tb testing.TB, address string, operation func(*http.Request) wal
 	tb.Cleanup(transport.CloseIdleConnections)
 	tb.Cleanup(proxy.Close)
 	return proxy.URL
+}
+
+// LongLists tells whether the test is a case of conformance.Run that wants lists of several pages (E10, E11): those go
+// through SmallPages.
+func LongLists(tb testing.TB) bool {
+	return strings.HasSuffix(tb.Name(), "/E10") || strings.HasSuffix(tb.Name(), "/E11")
 }

@@ -52,7 +52,7 @@ func (s Server) Conformance(t *testing.T) {
 		}
 		return names
 	}
-	suite.ListLarge = 1001
+	suite.ListLarge = 2001 // three pages
 	suite.Secrets = []string{accessKey, secretKey, "unknown-secret", limitedSecret}
 	suite.Invalid = map[string]func() error{
 		"Bucket":   func() error { return ours.Try(t, s.config(url, "a/b")) },
