@@ -116,19 +116,18 @@ func (tc testCase) group() string { return tc.id[:1] }
 type T struct {
 	*recorder
 	testCase
-	storage      *storage    // set in the cases of Run and RunCrash
-	metadata     *topic      // set in the cases of RunMetadata
-	crash        CrashConfig // set in the cases of RunCrash
-	wire         *wire       // set in the cases of RunFaults
-	prompt       time.Duration
-	delivery     time.Duration
-	rounds       int  // how often tidy deletes
-	brief        bool // as runner.brief
-	label        caseLabel
-	shared       map[string]string
-	leakPatience time.Duration // as runner.patience
-	seed         uint64
-	prints       bool
+	storage  *storage    // set in the cases of Run and RunCrash
+	metadata *topic      // set in the cases of RunMetadata
+	crash    CrashConfig // set in the cases of RunCrash
+	wire     *wire       // set in the cases of RunFaults
+	prompt   time.Duration
+	delivery time.Duration
+	rounds   int  // how often tidy deletes
+	brief    bool // as runner.brief
+	label    caseLabel
+	shared   map[string]string
+	seed     uint64
+	prints   bool
 }
 
 // outcome is how one case ended.
@@ -193,7 +192,7 @@ func (r *runner) run(outer testing.TB, name string, tc testCase) outcome {
 	rec := newRecorder(outer, name)
 	c := &T{recorder: rec, testCase: tc, prompt: r.prompt, delivery: r.delivery, rounds: r.tidyRounds, seed: r.seed, prints: r.prints}
 	label := newLabel(tc.id)
-	c.label, c.shared, c.leakPatience, c.brief = label, r.shared, r.patience, r.brief
+	c.label, c.shared, c.brief = label, r.shared, r.brief
 	body := func() {
 		var after func() []string
 		rec.protect(func() { after = r.attach(c) })
