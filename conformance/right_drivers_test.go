@@ -6,12 +6,15 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"runtime"
+	"strings"
 	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/walhop/walhop/walstorage"
 	"github.com/walhop/walhop/walstorage/objectstore"
 	"github.com/walhop/walhop/walstorage/objectstore/memory"
 )
@@ -118,6 +121,83 @@ func TestLeakOfFilesIsToldFromNoise(t *testing.T) {
 					t.Cleanup(func() { _ = file.Close() })
 				}}
 			}}, "L10")
+			require.Equal(t, tc.fails, out.failed, "%v", out.failures)
+		})
+	}
+}
+
+// losesAnswers carries out every second delete and tells that the store was busy.
+type losesAnswers struct {
+	objectstore.Driver
+	deletes *atomic.Int32
+}
+
+func (d losesAnswers) Delete(ctx context.Context, keys []string) error {
+	err := d.Driver.Delete(ctx, keys)
+	if err == nil && d.deletes.Add(1)%2 == 1 {
+		return walstorage.NewError(walstorage.ErrUnavailable, errLostAnswer)
+	}
+	return err
+}
+
+// C5, L6: a delete that is repeated after a lost answer takes effect twice, behind a create that has been acknowledged
+// meanwhile. A store that answers so is right.
+func TestRepeatedDeletesAreRight(t *testing.T) {
+	for _, id := range []string{"C5", "L6"} {
+		t.Run(id, func(t *testing.T) {
+			t.Parallel()
+			store, deletes := memory.NewStore(), new(atomic.Int32)
+			out, _ := runOne(t, Config{Driver: func(testing.TB) objectstore.Driver {
+				return losesAnswers{memory.New(memory.Config{Store: store}), deletes}
+			}}, id)
+			require.False(t, out.failed, "%v", out.failures)
+			require.Contains(t, strings.Join(out.logs, "\n"), "are not judged")
+		})
+	}
+}
+
+// pooled is a right manager with workers that it starts as calls come, up to most, and that hold the last buffer until Close.
+type pooled struct {
+	walstorage.WalStorageManager
+	most   int32
+	calls  atomic.Int32
+	closed chan struct{}
+}
+
+func (m *pooled) FetchSegment(ctx context.Context, id walstorage.SegmentID, offset int64, dst []byte) error {
+	if m.calls.Add(1) <= m.most {
+		go func() {
+			<-m.closed
+			runtime.KeepAlive(dst)
+		}()
+	}
+	return m.WalStorageManager.FetchSegment(ctx, id, offset, dst)
+}
+
+func (m *pooled) Close() error {
+	close(m.closed)
+	return m.WalStorageManager.Close()
+}
+
+// L10: a pool of workers that fills as it is used, and then does not grow, is no leak; one that has no bound is.
+func TestLeakOfWorkersIsToldFromAPool(t *testing.T) {
+	for name, tc := range map[string]struct {
+		workers int32
+		fails   bool
+	}{
+		"a pool of 64":       {64, false},
+		"one for each fetch": {math.MaxInt32, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			store := memory.NewStore()
+			out, _ := runOne(t, Config{
+				Driver: func(testing.TB) objectstore.Driver { return memory.New(memory.Config{Store: store}) },
+				manage: func(driver objectstore.Driver, store objectstore.Config) (walstorage.WalStorageManager, error) {
+					m, err := objectstore.New(driver, store)
+					return &pooled{WalStorageManager: m, most: tc.workers, closed: make(chan struct{})}, err
+				},
+			}, "L10")
 			require.Equal(t, tc.fails, out.failed, "%v", out.failures)
 		})
 	}

@@ -77,8 +77,10 @@ type handle struct {
 	walstorage.WalStorageManager
 	c        *T
 	attempts atomic.Int64
-	finished bool // by the goroutine of the case alone
-	mayPanic bool // a panic is what the case wants to see, and no failure; changed between calls only
+	// unsettled counts the requests to create and to delete whose answer leaves open whether they have taken effect.
+	unsettled atomic.Int64
+	finished  bool // by the goroutine of the case alone
+	mayPanic  bool // a panic is what the case wants to see, and no failure; changed between calls only
 }
 
 // done is deferred by every method: it looks at the error that the manager returned, and turns a panic into a failure of
@@ -170,7 +172,48 @@ func (h *handle) config(at place, hooks walstorage.Hooks) objectstore.Config {
 			return ctx
 		}
 	}
+	if hooks.AttemptDone == nil {
+		store.Hooks.AttemptDone = func(_ context.Context, attempt walstorage.Attempt, result walstorage.AttemptResult) {
+			settled := result.Err == nil || errors.Is(result.Err, walstorage.ErrSegmentExists) || errors.Is(result.Err, walstorage.ErrSegmentNotFound)
+			if (attempt.Call == "Put" || attempt.Call == "Delete") && !settled {
+				h.unsettled.Add(1)
+			}
+		}
+	}
 	return store
+}
+
+// inSomeOrder makes rounds of calls at once on the handles; each returns why no order of its calls explains their answers,
+// "" if one does. Such a round fails the case unless a create or a delete of it was sent again after an answer that said
+// "busy", or none: both may have taken effect, the second of them behind a call that has been acknowledged in between, and
+// a store that throttles is right. A manager that does not report its requests may have repeated some unseen: there it
+// takes a second round that nothing explains.
+func (c *T) inSomeOrder(rounds int, handles []*handle, round func(n int) (unexplained string)) {
+	tell := func() (attempts, unsettled int64) {
+		for _, h := range handles {
+			attempts, unsettled = attempts+h.attempts.Load(), unsettled+h.unsettled.Load()
+		}
+		return attempts, unsettled
+	}
+	repeated, unseen := 0, 0
+	for n := range rounds {
+		_, before := tell()
+		unexplained := round(n)
+		if unexplained == "" {
+			continue
+		}
+		switch attempts, unsettled := tell(); {
+		case unsettled > before:
+			repeated++
+		case attempts == 0 && unseen == 0:
+			unseen++
+		default:
+			c.Fatalf("round %d: %s", n, unexplained)
+		}
+	}
+	if repeated+unseen > 0 {
+		c.Logf("%d of %d rounds are not judged: a repeated create or delete may have taken effect twice", repeated+unseen, rounds)
+	}
 }
 
 // construct makes a manager in the way that the configuration names: by Open, which fails tb where it cannot, or over
