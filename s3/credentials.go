@@ -29,12 +29,6 @@ func newCredentials(provider aws.CredentialsProvider) *credentials {
 	return &credentials{cache: cache}
 }
 
-// credentialsError says that there are no credentials to sign with.
-type credentialsError struct{ err error }
-
-func (e *credentialsError) Error() string { return "no credentials: " + e.err.Error() }
-func (e *credentialsError) Unwrap() error { return e.err }
-
 // Retrieve implements aws.CredentialsProvider.
 func (c *credentials) Retrieve(ctx context.Context) (aws.Credentials, error) {
 	found, err := c.cache.Retrieve(ctx)

@@ -38,6 +38,10 @@
 // with new ones, once; a second refusal is walstorage.ErrAccessDenied. So it is with a session that the store does not know,
 // or not any more.
 //
+// Where there are no credentials, no request is sent. If the service that gives them cannot be reached, is busy, or answers
+// with what is none, the error is walstorage.ErrUnavailable, and another attempt asks again; what it refuses is
+// walstorage.ErrAccessDenied. Nothing that it says is taken for an answer of the store.
+//
 // # Redirects
 //
 // No redirect is followed: a signature is good for one host, and an upload is one request. A bucket that is in another

@@ -62,7 +62,11 @@ func (d *Driver) classify(ctx context.Context, w *stall.Watch, op operation, gen
 	var answer *smithyhttp.ResponseError
 	// The SDK makes such an error, with status 0, of a request that had no answer too.
 	answered := errors.As(err, &answer) && answer.Response != nil && answer.HTTPStatusCode() > 0
+	var none *credentialsError
 	switch {
+	case errors.As(err, &none):
+		// The store was not asked: an answer in the chain is that of a service that gives credentials.
+		answered = false
 	case errors.As(err, &partial):
 		return err
 	case errors.As(err, &own):
@@ -86,15 +90,14 @@ func (d *Driver) classify(ctx context.Context, w *stall.Watch, op operation, gen
 	if own != nil {
 		return own
 	}
-	var none *credentialsError
 	var certificate *tls.CertificateVerificationError
 	var sending *smithyhttp.RequestSendError
 	switch {
-	case errors.As(err, &none):
-		return walstorage.NewError(walstorage.ErrAccessDenied, err)
 	case errors.As(err, &certificate):
 		// No time will mend it: it is reported, and not retried.
 		return walstorage.NewError(nil, err)
+	case none != nil:
+		return walstorage.NewError(none.kind(), err)
 	case errors.As(err, &sending), answered:
 		return walstorage.NewError(walstorage.ErrUnavailable, err)
 	}
