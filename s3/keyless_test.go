@@ -16,6 +16,7 @@ import (
 	"testing/synctest"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/credentials/endpointcreds"
 	"github.com/aws/smithy-go"
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 	"github.com/stretchr/testify/assert"
@@ -25,66 +26,74 @@ import (
 	"github.com/walhop/walhop/walstorage"
 )
 
-// sources are the services of AWS that give credentials, and how the environment names each.
-var sources = map[string]func(t *testing.T, url string){
-	"instance": func(t *testing.T, url string) {
+// sources are the services of AWS that give credentials, and how each is named.
+var sources = map[string]func(t *testing.T, url string) aws.CredentialsProvider{
+	"instance": func(t *testing.T, url string) aws.CredentialsProvider {
 		t.Setenv("AWS_EC2_METADATA_DISABLED", "false")
 		t.Setenv("AWS_EC2_METADATA_SERVICE_ENDPOINT", url)
+		return nil
 	},
-	"container": func(t *testing.T, url string) { t.Setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", url+"/keys") },
-	"STS": func(t *testing.T, url string) {
+	"container": func(_ *testing.T, url string) aws.CredentialsProvider {
+		return endpointcreds.New(url, func(o *endpointcreds.Options) { o.Retryer = aws.NopRetryer{} })
+	},
+	"STS": func(t *testing.T, url string) aws.CredentialsProvider {
 		file := filepath.Join(t.TempDir(), "token")
 		require.NoError(t, os.WriteFile(file, []byte("a.b.c"), 0o600))
 		t.Setenv("AWS_WEB_IDENTITY_TOKEN_FILE", file)
 		t.Setenv("AWS_ROLE_ARN", "arn:aws:iam::123456789012:role/broker")
 		t.Setenv("AWS_ENDPOINT_URL_STS", url)
+		t.Setenv("AWS_MAX_ATTEMPTS", "1") // of the SDK's own, which wait for seconds
+		return nil
 	},
 }
 
 // W7, J21: what a service that gives credentials answers is its own and not the store's, on every path: without a role
 // the bucket is not missing, and nor is the segment; a refusal is no expiry. A service that is down or busy is tried again.
 func TestAnswersOfACredentialsService(t *testing.T) {
-	for source, at := range sources {
-		for name, test := range map[string]struct {
-			answer http.HandlerFunc
-			kind   error
-		}{
-			"400":       {status(400), walstorage.ErrAccessDenied},
-			"403":       {status(403), walstorage.ErrAccessDenied},
-			"404":       {status(404), walstorage.ErrAccessDenied},
-			"408":       {status(408), walstorage.ErrUnavailable},
-			"429":       {status(429), walstorage.ErrUnavailable},
-			"500":       {status(500), walstorage.ErrUnavailable},
-			"503":       {status(503), walstorage.ErrUnavailable},
-			"cut":       {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, walstorage.ErrUnavailable},
-			"no server": {nil, walstorage.ErrUnavailable},
-		} {
-			t.Run(source+" "+name, func(t *testing.T) {
-				service := httptest.NewServer(test.answer)
-				if test.answer == nil {
-					service.Close()
-				} else {
-					defer service.Close()
-				}
-				t.Setenv("AWS_MAX_ATTEMPTS", "1") // of the SDK's own, which wait for seconds
-				at(t, service.URL)
-				server, url := serve(t, fake.Config{})
-				c := config(url)
-				c.Credentials = nil
-				driver := open(t, c)
-				check := func(what string, err error) {
-					assert.Equal(t, test.kind, walstorage.KindOf(err), "%s: %v", what, err)
-					var own *walstorage.Error
-					require.ErrorAs(t, err, &own)
-					assert.Zero(t, own.RetryAfter, "%s: the service's wish is not for the store's gate", what)
-				}
-				check("Warm", driver.Warm(t.Context()))
-				for what, call := range operations {
-					check(what, call(t.Context(), driver))
-				}
-				assert.Empty(t, server.Requests())
-			})
-		}
+	cut := func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
+	for _, test := range []struct {
+		source, name string
+		answer       http.HandlerFunc
+		kind         error
+	}{
+		{"instance", "403", status(403), walstorage.ErrAccessDenied},
+		{"instance", "404", status(404), walstorage.ErrAccessDenied},
+		{"container", "400", status(400), walstorage.ErrAccessDenied},
+		{"container", "404", status(404), walstorage.ErrAccessDenied},
+		{"container", "429", status(429), walstorage.ErrUnavailable},
+		{"container", "503", status(503), walstorage.ErrUnavailable},
+		{"container", "cut", cut, walstorage.ErrUnavailable},
+		{"container", "no server", nil, walstorage.ErrUnavailable},
+		{"STS", "400", status(400), walstorage.ErrAccessDenied},
+		{"STS", "404", status(404), walstorage.ErrAccessDenied},
+		{"STS", "408", status(408), walstorage.ErrUnavailable},
+		{"STS", "503", status(503), walstorage.ErrUnavailable},
+		{"STS", "cut", cut, walstorage.ErrUnavailable},
+		{"STS", "no server", nil, walstorage.ErrUnavailable},
+	} {
+		t.Run(test.source+" "+test.name, func(t *testing.T) {
+			service := httptest.NewServer(test.answer)
+			if test.answer == nil {
+				service.Close()
+			} else {
+				defer service.Close()
+			}
+			server, url := serve(t, fake.Config{})
+			c := config(url)
+			c.Credentials = sources[test.source](t, service.URL)
+			driver := open(t, c)
+			check := func(what string, err error) {
+				assert.Equal(t, test.kind, walstorage.KindOf(err), "%s: %v", what, err)
+				var own *walstorage.Error
+				require.ErrorAs(t, err, &own)
+				assert.Zero(t, own.RetryAfter, "%s: the service's wish is not for the store's gate", what)
+			}
+			check("Warm", driver.Warm(t.Context()))
+			for what, call := range operations {
+				check(what, call(t.Context(), driver))
+			}
+			assert.Empty(t, server.Requests())
+		})
 	}
 }
 
