@@ -138,7 +138,11 @@ func (d *Driver) load(ctx context.Context, config Config) (aws.Config, error) {
 		load = append(load, awsconfig.WithRegion(config.Region))
 	}
 	if config.Credentials != nil {
-		load = append(load, awsconfig.WithCredentialsProvider(config.Credentials))
+		provider := config.Credentials
+		if _, ready := provider.(*aws.CredentialsCache); !ready && !isAnonymous(provider) {
+			provider = cached(provider, d.questions) // the SDK would make a cache that asks the provider itself
+		}
+		load = append(load, awsconfig.WithCredentialsProvider(provider))
 	}
 	loaded, err := awsconfig.LoadDefaultConfig(ctx, load...)
 	if err != nil {
@@ -161,7 +165,7 @@ func (d *Driver) load(ctx context.Context, config Config) (aws.Config, error) {
 
 // setCredentials comes before the client is made, setClient after it: sessions are asked for through the client itself.
 func (d *Driver) setCredentials(provider aws.CredentialsProvider) {
-	d.credentials = newCredentials(provider)
+	d.credentials = newCredentials(provider, d.questions)
 	d.sessions = &sessions{credentials: d.credentials, kmsKeyID: d.kmsKeyID}
 }
 

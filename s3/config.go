@@ -43,7 +43,10 @@ type Config struct {
 	// need it. Default: what Provider sets, else off.
 	PathStyle bool
 
-	// Credentials give the keys. Default: AWS's chain. aws.AnonymousCredentials sends requests unsigned.
+	// Credentials give the keys. Default: AWS's chain. aws.AnonymousCredentials sends requests unsigned. One question may
+	// take 30 s and ends with the driver, by its context; a panic is contained, and is the error of the call. Where this is
+	// a ready aws.CredentialsCache, which asks by itself, and in AWS's chain, time-outs, panics, and questions that outlast
+	// the driver are the affair of who made it.
 	Credentials aws.CredentialsProvider
 
 	// KMSKeyID is the id, ARN or alias of the KMS key that new objects are encrypted with (SSE-KMS); for a directory
@@ -80,7 +83,8 @@ type Config struct {
 
 	// Client is a ready client of the SDK, whose endpoint, region, credentials, HTTP client and middleware are used; the
 	// fields here that say the same must be empty. Its retries, its checksum modes and its sessions for S3 Express
-	// are not used.
+	// are not used. A question to its credentials, where they come from an aws.CredentialsCache, is its owner's affair, as
+	// with Credentials.
 	Client *sdk.Client
 
 	// Store configures the Manager above the driver: cluster, key prefix, retries, hooks, the logger. NewDriver looks at
@@ -106,6 +110,9 @@ func (c Config) withDefaults() (Config, error) {
 		if problem := wrongRegion(c.Region); problem != "" {
 			return Config{}, invalid("Region", "%s", problem)
 		}
+	}
+	if cache, ready := c.Credentials.(*aws.CredentialsCache); ready && cache == nil {
+		return Config{}, invalid("Credentials", "is an aws.CredentialsCache that is nil")
 	}
 	if c.Endpoint != "" {
 		if problem := httpstore.WrongEndpoint(c.Endpoint); problem != "" {

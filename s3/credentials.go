@@ -5,34 +5,49 @@ import (
 	"sync"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+
+	"github.com/walhop/walhop/walstorage"
 )
 
 // credentials caches what a provider gives, and drops it when the store says that it has expired. Each drop begins a
 // new generation: a request that was signed with an older one may be sent again whatever others were told, and one
 // whose generation has never worked may not (report cockroachdb/cockroach#169763).
 type credentials struct {
-	cache *aws.CredentialsCache // nil where requests are not signed
+	cache     *aws.CredentialsCache // nil where requests are not signed
+	questions *questions
 
 	mu         sync.Mutex
 	generation uint64
 	unproven   bool // this generation took the place of an expired one and has not worked yet
 }
 
-func newCredentials(provider aws.CredentialsProvider) *credentials {
-	if provider == nil || aws.IsCredentialsProvider(provider, (*aws.AnonymousCredentials)(nil)) {
+func newCredentials(provider aws.CredentialsProvider, questions *questions) *credentials {
+	if provider == nil || isAnonymous(provider) {
 		return &credentials{}
 	}
 	cache, ok := provider.(*aws.CredentialsCache)
 	if !ok {
-		cache = aws.NewCredentialsCache(provider)
+		cache = cached(provider, questions)
 	}
-	return &credentials{cache: cache}
+	return &credentials{cache: cache, questions: questions}
+}
+
+func isAnonymous(provider aws.CredentialsProvider) bool {
+	return aws.IsCredentialsProvider(provider, (*aws.AnonymousCredentials)(nil))
+}
+
+// cached makes a cache that does not trust the provider with the process.
+func cached(provider aws.CredentialsProvider, questions *questions) *aws.CredentialsCache {
+	return aws.NewCredentialsCache(&asked{provider: provider, questions: questions})
 }
 
 // Retrieve implements aws.CredentialsProvider.
 func (c *credentials) Retrieve(ctx context.Context) (aws.Credentials, error) {
 	found, err := c.cache.Retrieve(ctx)
-	if err != nil {
+	switch {
+	case err != nil && c.questions.ctx.Err() != nil:
+		return aws.Credentials{}, walstorage.NewError(walstorage.ErrClosed, nil)
+	case err != nil:
 		return aws.Credentials{}, &credentialsError{err: err}
 	}
 	return found, nil

@@ -24,6 +24,7 @@ type Driver struct {
 	stallAfter time.Duration
 	codes      map[string]error // what the store's error codes mean, never written
 
+	questions   *questions // for the caller's provider of credentials
 	credentials *credentials
 	sessions    *sessions
 	own         *http.Transport // closed by Close, nil if the caller gave the client
@@ -50,6 +51,7 @@ func NewDriver(ctx context.Context, config Config) (*Driver, error) {
 		bucket:     config.Bucket,
 		kmsKeyID:   config.KMSKeyID,
 		stallAfter: config.StallTimeout,
+		questions:  newQuestions(),
 	}
 	if err := d.connect(ctx, config); err != nil {
 		return nil, err
@@ -68,10 +70,11 @@ func (d *Driver) Limits() objectstore.Limits {
 	return objectstore.Limits{KeysPerDelete: keysPerDelete, ObjectBytes: objectBytes}
 }
 
-// Close closes the idle connections of the driver's own HTTP client. Later calls give walstorage.ErrClosed. It may be
-// called more than once.
+// Close closes the idle connections of the driver's own HTTP client, and ends a question to Config.Credentials that is
+// under way and waits for its end. Later calls give walstorage.ErrClosed. It may be called more than once.
 func (d *Driver) Close() error {
 	d.closed.Store(true)
+	d.questions.close()
 	if d.own != nil {
 		d.own.CloseIdleConnections()
 	}

@@ -14,6 +14,7 @@ import (
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 
 	"github.com/walhop/walhop/walstorage"
+	"github.com/walhop/walhop/walstorage/objectstore"
 )
 
 // credentialsError says that there are no credentials to sign with. What it holds is the failure of whoever gives them,
@@ -26,6 +27,10 @@ func (e *credentialsError) Unwrap() error { return e.err }
 // kind tells whether the source of credentials could not be reached, or is busy, or has given what is no answer, which
 // another time may mend, or does not want to give any (W7, J21).
 func (e *credentialsError) kind() error {
+	var panicked *objectstore.PanicError
+	if errors.As(e.err, &panicked) {
+		return nil // the provider is broken and not busy
+	}
 	switch status := e.status(); {
 	case status >= 500, status == http.StatusTooManyRequests, status == http.StatusRequestTimeout, e.busy():
 		return walstorage.ErrUnavailable
