@@ -79,11 +79,17 @@ func (s *sessions) renew(ctx context.Context, bucket string, generation uint64, 
 		in.ServerSideEncryption, in.SSEKMSKeyId = types.ServerSideEncryptionAwsKms, &s.kmsKeyID
 	}
 	asked := time.Now()
+	var fresh aws.Credentials
+	defer func() { // after a panic too, of the caller's HTTP client say (W12): the others would wait for ever
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if fresh.HasKeys() {
+			s.of, s.current = generation, fresh
+		}
+		s.renewing = nil
+		close(done)
+	}()
 	out, err := s.client.CreateSession(ctx, in)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.renewing = nil
-	close(done)
 	if err != nil {
 		return aws.Credentials{}, err
 	}
@@ -91,15 +97,14 @@ func (s *sessions) renew(ctx context.Context, bucket string, generation uint64, 
 		// Such as an error document under status 200.
 		return aws.Credentials{}, walstorage.NewError(walstorage.ErrUnavailable, errors.New("s3: the answer to CreateSession has no credentials"))
 	}
-	s.of = generation
-	s.current = aws.Credentials{
+	fresh = aws.Credentials{
 		AccessKeyID:     aws.ToString(out.Credentials.AccessKeyId),
 		SecretAccessKey: aws.ToString(out.Credentials.SecretAccessKey),
 		SessionToken:    aws.ToString(out.Credentials.SessionToken),
 		CanExpire:       true,
 		Expires:         expires(out, asked),
 	}
-	return s.current, nil
+	return fresh, nil
 }
 
 // expires tells when a session that was asked for at that time ends, by the clock of this machine: the store tells it by
