@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 
+	"github.com/aws/aws-sdk-go-v2/aws/arn"
 	"github.com/aws/smithy-go"
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 
@@ -150,6 +151,9 @@ func (d *Driver) answered(op operation, generation uint64, code string, answer *
 // code, that looks like credentials that have expired.
 func (d *Driver) elsewhere(code string, head bool, answer *smithyhttp.Response) string {
 	region := answer.Header.Get("X-Amz-Bucket-Region")
+	if isMultiRegion(d.bucket) {
+		return "" // its requests are for all regions, and any of its buckets may answer
+	}
 	switch status := answer.StatusCode; {
 	case region == d.region:
 	case status == http.StatusMovedPermanently, status == http.StatusTemporaryRedirect:
@@ -158,6 +162,12 @@ func (d *Driver) elsewhere(code string, head bool, answer *smithyhttp.Response) 
 		return region
 	}
 	return ""
+}
+
+// isMultiRegion tells whether a bucket's name is the ARN of an access point of many regions, which names none.
+func isMultiRegion(bucket string) bool {
+	parsed, err := arn.Parse(bucket)
+	return err == nil && parsed.Region == ""
 }
 
 // cut tells whether the connection was lost while an answer came.
