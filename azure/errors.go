@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"io/fs"
 	"net"
 	"net/http"
 
@@ -167,12 +168,14 @@ func (d *Driver) tokenless(ctx context.Context, err error) error {
 	var own *walstorage.Error
 	var refusal *azidentity.AuthenticationFailedError
 	var network net.Error
+	var file *fs.PathError // in which lies a syscall.Errno, which passes for a net.Error
 	kind := walstorage.ErrAccessDenied
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case errors.As(err, &own):
 		return own
+	case errors.As(err, &file): // of a key or a token, which is not where it should be
 	case errors.As(err, &refusal) && refusal.RawResponse != nil:
 		if kindOfStatus(opGet, refusal.RawResponse.StatusCode) == walstorage.ErrUnavailable {
 			kind = walstorage.ErrUnavailable

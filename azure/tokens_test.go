@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"sync"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -265,6 +267,7 @@ func TestNoToken(t *testing.T) {
 		"busy":            {&azidentity.AuthenticationFailedError{RawResponse: &http.Response{StatusCode: 503, Body: http.NoBody}}, walstorage.ErrUnavailable},
 		"throttled":       {&azidentity.AuthenticationFailedError{RawResponse: &http.Response{StatusCode: 429, Body: http.NoBody}}, walstorage.ErrUnavailable},
 		"no connection":   {fmt.Errorf("asking: %w", &net.OpError{Op: "dial", Err: errors.New("refused")}), walstorage.ErrUnavailable},
+		"no file":         {fmt.Errorf("asking: %w", &fs.PathError{Op: "open", Path: "token", Err: syscall.ENOENT}), walstorage.ErrAccessDenied},
 		"a time-out":      {context.DeadlineExceeded, walstorage.ErrUnavailable},
 		"it has panicked": {nil, walstorage.ErrAccessDenied},
 	}

@@ -84,7 +84,7 @@ var faultMutants = []mutant{
 	blobMutant("two connections are kept", "L9", "", blobFlaws{fewConnections: true}),
 	blobMutant("the bodies of errors are not closed", "L9", "", blobFlaws{leavesErrorsOpen: true}),
 	blobMutant("Close closes the caller's connections", "M7", "", blobFlaws{closesClient: true}),
-	blobMutant("one request at a time", "J30", "J18", blobFlaws{oneAtATime: true}),
+	blobMutant("one request at a time", "J30", "J18 "+leftBehind, blobFlaws{oneAtATime: true}),
 	blobMutant("a redirect is a missing segment", "J17", "", blobFlaws{redirectIsMissing: true}),
 	blobMutant("an answer of another time is none", "J22", "", blobFlaws{looksAtClock: true}),
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"io/fs"
 	"net"
 	"net/http"
 	"net/url"
@@ -231,7 +232,10 @@ func (e *tokenError) kind() error {
 	var unreached *url.Error
 	var network net.Error
 	var syntax *json.SyntaxError
+	var file *fs.PathError // in which lies a syscall.Errno, which passes for a net.Error
 	switch {
+	case errors.As(e.err, &file): // of a key or a token, which is not where it should be
+		return walstorage.ErrAccessDenied
 	case errors.As(e.err, &answer):
 		if answer.Response != nil {
 			return kindOfIssuer(answer.Response.StatusCode)

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -18,6 +19,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -389,6 +391,7 @@ func TestNoToken(t *testing.T) {
 		"429":         {refused(429), walstorage.ErrUnavailable},
 		"cut":         {fmt.Errorf("auth: cannot fetch token: %w", io.ErrUnexpectedEOF), walstorage.ErrUnavailable},
 		"no JSON":     {json.Unmarshal([]byte("<html>"), &struct{}{}), walstorage.ErrUnavailable},
+		"no file":     {fmt.Errorf("credentials: %w", &fs.PathError{Op: "open", Path: "token", Err: syscall.ENOENT}), walstorage.ErrAccessDenied},
 		"slow":        {context.DeadlineExceeded, walstorage.ErrUnavailable},
 		"STS 503":     {errors.New("credentials: status code 503: busy"), walstorage.ErrUnavailable},
 		"STS 400":     {errors.New("credentials: status code 400: no"), walstorage.ErrAccessDenied},
