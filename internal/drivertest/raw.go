@@ -44,9 +44,9 @@ func hardlyHTTP() map[string]Raw {
 }
 
 // HardlyHTTP proves W8 and J11: an answer that no server of HTTP should send is an error, and ends the operation, whichever
-// it is. After a change of protocol net/http reads the connection, whatever becomes of the context. open opens a driver
-// for the server at that URL, which ends attempts in which nothing moves for so long; more are answers beside ours.
-func HardlyHTTP(t *testing.T, operations map[string]Operation, more map[string]Raw, open func(tb testing.TB, url string, stall time.Duration) objectstore.Driver) {
+// it is. After a change of protocol net/http reads the connection, whatever becomes of the context. config is the
+// configuration for a server at that URL; more are answers beside ours.
+func HardlyHTTP[C any, D objectstore.Driver](t *testing.T, d Driver[C, D], config func(url string) C, operations map[string]Operation, more map[string]Raw) {
 	answers := hardlyHTTP()
 	for name, answer := range more {
 		answers[name] = answer
@@ -54,11 +54,13 @@ func HardlyHTTP(t *testing.T, operations map[string]Operation, more map[string]R
 	for name, answer := range answers {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			stall := time.Minute
+			c := config(raw(t, answer))
+			stall := fieldsOf(&c).StallTimeout
+			*stall = time.Minute
 			if answer.Kind == walstorage.ErrUnavailable {
-				stall = 500 * time.Millisecond
+				*stall = 500 * time.Millisecond
 			}
-			driver := open(t, raw(t, answer), stall)
+			driver := d.Open(t, c)
 			for op, call := range operations {
 				ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 				returned := make(chan error, 1)
