@@ -170,8 +170,8 @@ func isMultiRegion(bucket string) bool {
 	return err == nil && parsed.Region == ""
 }
 
-// cut tells whether the connection was lost while an answer came.
+// cut tells whether the connection was lost while an answer came, or was given up since the answer had no end.
 func cut(err error) bool {
 	var lost *net.OpError
-	return errors.Is(err, io.ErrUnexpectedEOF) || errors.As(err, &lost)
+	return errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, httpstore.ErrEndless) || errors.As(err, &lost)
 }

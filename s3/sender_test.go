@@ -122,7 +122,7 @@ func TestAnswerWithoutEnd(t *testing.T) {
 		"200": {200, walstorage.ErrUnavailable},
 		"503": {503, walstorage.ErrUnavailable},
 		"403": {403, walstorage.ErrAccessDenied},
-		"400": {400, nil},
+		"400": {400, walstorage.ErrUnavailable}, // the code, which would say more, is in what was not read
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

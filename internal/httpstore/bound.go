@@ -1,6 +1,7 @@
 package httpstore
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -30,8 +31,11 @@ func (b *watchedBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Bound lets the body of an answer, which a library reads into memory, have so many bytes: to read more is an error. It is
-// [Watched] too.
+// ErrEndless is what a read beyond the bound of an answer gives.
+var ErrEndless = errors.New("the answer does not end")
+
+// Bound lets the body of an answer, which a library reads into memory, have so many bytes: to read more is
+// [ErrEndless]. It is [Watched] too.
 func Bound(answer *http.Response, limit int64, watch *stall.Watch) {
 	answer.Body = &boundedBody{ReadCloser: Watched(answer.Body, watch), limit: limit, left: limit}
 }
@@ -49,7 +53,7 @@ func (b *boundedBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	if b.left -= int64(n); b.left < 0 {
 		b.left = 0
-		return n, fmt.Errorf("the answer has more than %d bytes", b.limit)
+		return n, fmt.Errorf("%w within %d bytes", ErrEndless, b.limit)
 	}
 	return n, err
 }
